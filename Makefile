@@ -1,0 +1,54 @@
+# Everything a new machine needs is set up by the target that needs it.
+PYTHON ?= python3
+VENV := .venv
+BIN := $(VENV)/bin
+RUN_READY := $(VENV)/.ready-run
+DEV_READY := $(VENV)/.ready-dev
+
+.PHONY: run setup test check format bench sim lock clean
+
+run: $(RUN_READY)  ## start a broker on localhost:9092, data under ./data
+	@exec $(BIN)/ottla start --data data
+
+setup: $(RUN_READY)  ## install the command to .venv/bin/ottla, nothing else
+
+test: $(DEV_READY)  ## every test
+	$(BIN)/pytest -n 2 $(ARGS)
+
+check: $(DEV_READY)  ## lint, format and types
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	$(BIN)/mypy
+
+format: $(DEV_READY)
+	$(BIN)/ruff check --fix .
+	$(BIN)/ruff format .
+
+bench: $(DEV_READY)  ## measure, beside Apache Kafka where its jars can be had
+	$(BIN)/python -m bench $(ARGS)
+
+sim: $(DEV_READY)  ## run the simulation: SEED=... replays one, RUNS=... how many
+	$(BIN)/python -m ottla.sim $(if $(SEED),--seed $(SEED)) $(if $(RUNS),--runs $(RUNS))
+
+$(VENV)/bin/python:
+	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Ottla needs Python 3.11 or newer; name one with PYTHON=...")'
+	$(PYTHON) -m venv $(VENV)
+
+$(RUN_READY): $(VENV)/bin/python requirements/run.lock pyproject.toml
+	$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements/run.lock
+	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --editable .
+	@touch $@
+
+$(DEV_READY): $(RUN_READY) requirements/dev.lock
+	$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements/dev.lock
+	@touch $@
+
+lock: $(VENV)/bin/python  ## refresh requirements/*.lock from pyproject.toml
+	$(BIN)/pip install --quiet --disable-pip-version-check uv
+	$(BIN)/uv pip compile --quiet --universal --generate-hashes --no-emit-index-url --python-version 3.11 \
+		--custom-compile-command 'make lock' pyproject.toml -o requirements/run.lock
+	$(BIN)/uv pip compile --quiet --universal --generate-hashes --no-emit-index-url --python-version 3.11 \
+		--custom-compile-command 'make lock' -c requirements/run.lock --group dev -o requirements/dev.lock pyproject.toml
+
+clean:
+	rm -rf $(VENV) build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -1,0 +1,112 @@
+"""The real world: one event loop, a few threads, the machine's clock, disk and network."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+import random
+import resource
+import signal
+from collections.abc import Awaitable, Callable, Coroutine
+from concurrent.futures import ThreadPoolExecutor
+from typing import Any, TypeVar
+
+from ottla.runtime.clock import Clock, SystemClock
+from ottla.runtime.disk import Disk
+from ottla.runtime.network import Network
+from ottla.runtime.os_disk import OsDisk
+from ottla.runtime.os_network import OsNetwork
+from ottla.runtime.runtime import Timer
+
+log = logging.getLogger("ottla.runtime")
+
+T = TypeVar("T")
+
+THREADS_MAX = 16
+"""Blocking work is mostly fsync, which waits for a device: more threads would only queue there."""
+
+OPEN_FILES_WANTED = 1_048_576
+
+
+class OsRuntime:
+    """Build it inside a running event loop; it belongs to that loop."""
+
+    def __init__(self, *, threads_max: int = THREADS_MAX) -> None:
+        self.loop = asyncio.get_running_loop()
+        self.clock: Clock = SystemClock()
+        self.disk: Disk = OsDisk()
+        self.network: Network = OsNetwork(self.loop)
+        self.random: random.Random = random.SystemRandom()
+        self._threads = ThreadPoolExecutor(threads_max, thread_name_prefix="ottla")
+        self._tasks: dict[asyncio.Task[object], None] = {}
+        raise_open_files_limit()
+
+    def call_later(self, delay_s: float, callback: Callable[..., object], *args: Any) -> Timer:
+        return self.loop.call_later(delay_s, callback, *args)
+
+    def call_soon(self, callback: Callable[..., object], *args: Any) -> None:
+        self.loop.call_soon(callback, *args)
+
+    def in_thread(self, function: Callable[..., T], *args: Any) -> Awaitable[T]:
+        return self.loop.run_in_executor(self._threads, function, *args)
+
+    def spawn(self, coroutine: Coroutine[Any, Any, object], *, name: str) -> None:
+        task = self.loop.create_task(coroutine, name=name)
+        self._tasks[task] = None
+        task.add_done_callback(self._finished)
+
+    def _finished(self, task: asyncio.Task[object]) -> None:
+        self._tasks.pop(task, None)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            log.error("background task %s failed", task.get_name(), exc_info=error)
+
+    async def close(self) -> None:
+        current = asyncio.current_task()
+        tasks = [task for task in self._tasks if task is not current]
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        # In a thread: work that is still running may need the loop to get to its end.
+        await asyncio.to_thread(self._threads.shutdown)
+
+    def on_stop_signal(self, callback: Callable[[], object]) -> None:
+        """Call back on Ctrl-C and SIGTERM instead of dying of them."""
+        for number in (signal.SIGINT, signal.SIGTERM):
+            self.loop.add_signal_handler(number, callback)
+
+
+def raise_open_files_limit() -> int:
+    """Ask for as many descriptors as the OS allows this process; the limit now in force.
+
+    A broker holds one a segment and one a connection, and the usual default is 1,024.
+    """
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    wanted = OPEN_FILES_WANTED if hard == resource.RLIM_INFINITY else hard
+    if soft != resource.RLIM_INFINITY and soft < wanted:
+        try:
+            resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
+        except (OSError, ValueError):
+            log.warning("the limit of open files stays at %d", soft)
+    return resource.getrlimit(resource.RLIMIT_NOFILE)[0]
+
+
+async def _serve(main: Callable[[OsRuntime], Coroutine[Any, Any, T]]) -> T:
+    runtime = OsRuntime()
+    try:
+        return await main(runtime)
+    finally:
+        await runtime.close()
+
+
+def run(main: Callable[[OsRuntime], Coroutine[Any, Any, T]]) -> T:
+    """Run `main` on a new event loop of the fastest kind here, and close the runtime after it."""
+    with asyncio.Runner(loop_factory=_loop_factory()) as runner:
+        return runner.run(_serve(main))
+
+
+def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
+    try:
+        import uvloop
+    except ImportError:
+        return None
+    return uvloop.new_event_loop

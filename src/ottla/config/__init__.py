@@ -1,0 +1,6 @@
+"""Configuration with Kafka's names, types, defaults and rules; nothing here touches the system.
+
+`definitions` declares every key, `broker` turns a `server.properties` into a checked
+`BrokerConfig`, `topic` adds a topic's own settings to it, and `describe` answers which value is in
+force and where it came from.
+"""

@@ -1,0 +1,79 @@
+"""The notation in which keys are declared, close to how Kafka's documentation states them.
+
+Two lines a key: importance, type, name, default and limits; then what it means.
+
+    high int log.segment.bytes = 1073741824 (at least 1048576)
+        Size at which a segment is closed and the next one begun.
+
+Without `=` a key has no default. `internal` after the importance hides a key from listings.
+"""
+
+import re
+from typing import Any, Final, NamedTuple
+
+from ottla.config.limits import Limit, parse_limit
+from ottla.config.updates import READ_ONLY, UPDATE_MODES
+from ottla.config.used import USED
+from ottla.config.values import ConfigType, IllTyped, parse_value, value_text
+
+_DECLARATION = re.compile(
+    r"(?P<importance>high|medium|low)(?P<internal> internal)? (?P<type>\w+) (?P<name>\S+)"
+    r"(?: =(?P<default>[^(]*))?(?: ?\((?P<limit>.+)\))?"
+)
+_TYPES: Final = {kind.name.lower(): kind for kind in ConfigType}
+
+
+class ConfigKey(NamedTuple):
+    """All that is known about a key. `used` says whether Ottla acts on it already."""
+
+    name: str
+    type: ConfigType
+    default: Any
+    limit: Limit | None
+    importance: str
+    internal: bool
+    doc: str
+    used: bool
+    update_mode: str
+
+    @property
+    def sensitive(self) -> bool:
+        """Whether the value must never be shown."""
+        return self.type is ConfigType.PASSWORD
+
+    @property
+    def default_text(self) -> str | None:
+        return value_text(self.default)
+
+    def parse(self, text: str) -> Any:
+        """The checked value of `text`; raises `IllTyped` with what was expected."""
+        value = parse_value(self.type, text)
+        if self.limit is not None and (expected := self.limit(value)):
+            raise IllTyped(expected)
+        return value
+
+
+def declare(text: str) -> dict[str, ConfigKey]:
+    """The keys of a table in the notation above, by name."""
+    lines = text.strip().splitlines()
+    keys = (_key(facts, doc) for facts, doc in zip(lines[::2], lines[1::2], strict=True))
+    return {key.name: key for key in keys}
+
+
+def _key(declaration: str, doc: str) -> ConfigKey:
+    match = _DECLARATION.fullmatch(declaration.strip())
+    if match is None:
+        raise ValueError(f"not a declaration of a key: {declaration!r}")
+    importance, internal, kind_name, name, default, limit = match.groups()
+    kind = _TYPES[kind_name]
+    return ConfigKey(
+        name,
+        kind,
+        None if default is None else parse_value(kind, default),
+        None if limit is None else parse_limit(limit),
+        importance,
+        internal is not None,
+        doc.strip(),
+        name in USED,
+        UPDATE_MODES.get(name, READ_ONLY),
+    )

@@ -1,0 +1,338 @@
+"""From records to the next image: what each kind of metadata record means.
+
+One `ImageChange` may take the records of many batches: replaying a whole log copies each map once,
+not once a batch.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Any, cast
+
+from ottla.metadata.delta import MetadataDelta, TopicChange
+from ottla.metadata.image import (
+    BrokerImage,
+    Endpoint,
+    MetadataImage,
+    PartitionImage,
+    TopicImage,
+)
+from ottla.metadata.resources import ConfigResource, ResourceType
+from ottla.protocol.schema import Message
+from ottla.protocol.uuids import MIGRATING_DIRECTORY
+
+NO_LEADER_CHANGE = -2
+
+
+class MetadataInconsistent(ValueError):
+    """A record does not fit the image before it: the log is damaged or was written by no controller."""
+
+
+def apply_records(
+    image: MetadataImage, records: Iterable[Message], offset: int, epoch: int
+) -> tuple[MetadataImage, MetadataDelta]:
+    """The image after `records`, of which the last lies at `offset`, and what they changed."""
+    change = ImageChange(image)
+    change.apply(records)
+    return change.finish(offset, epoch)
+
+
+class ImageChange:
+    """An image being worked on. Maps of the base image are copied before the first change."""
+
+    def __init__(self, base: MetadataImage) -> None:
+        self._base = base
+        self._by_name = cast("dict[str, TopicImage]", base.topics)
+        self._by_id = cast("dict[bytes, TopicImage]", base.topics_by_id)
+        self._unified = cast("dict[str, frozenset[str]]", base.names_unified)
+        self._configs = cast("dict[ConfigResource, dict[str, str]]", base.configs)
+        self._brokers = cast("dict[int, BrokerImage]", base.brokers)
+        self._features = cast("dict[str, int]", base.features)
+        self._next_producer_id = base.next_producer_id
+        self._own_partitions: dict[bytes, dict[int, PartitionImage]] = {}
+        self._own_configs: dict[ConfigResource, dict[str, str]] = {}
+        self._touched_topics: dict[bytes, None] = {}
+        self._delta = MetadataDelta()
+
+    def apply(self, records: Iterable[Message]) -> None:
+        for record in records:
+            meaning = _MEANINGS.get(record.__class__.__name__)
+            if meaning is not None:
+                meaning(self, record)
+
+    def finish(self, offset: int, epoch: int) -> tuple[MetadataImage, MetadataDelta]:
+        for partitions in self._own_partitions.values():
+            _sort(partitions)
+        self._compare_topics()
+        image = MetadataImage(
+            offset=offset,
+            epoch=epoch,
+            cluster_id=self._base.cluster_id,
+            brokers=self._brokers,
+            topics=self._by_name,
+            topics_by_id=self._by_id,
+            names_unified=self._unified,
+            configs=self._configs,
+            features=self._features,
+            next_producer_id=self._next_producer_id,
+        )
+        return image, self._delta
+
+    def _compare_topics(self) -> None:
+        for topic_id in self._touched_topics:
+            before = self._base.topics_by_id.get(topic_id)
+            after = self._by_id.get(topic_id)
+            if before is None and after is not None:
+                self._delta.created[topic_id] = after
+            elif before is not None and after is None:
+                self._delta.deleted[topic_id] = before
+            elif before is not None and after is not None:
+                old = before.partitions
+                differing = tuple(i for i, p in after.partitions.items() if old.get(i) != p)
+                if differing:
+                    self._delta.changed[topic_id] = TopicChange(before, after, differing)
+
+    # Topics
+
+    def _topic_maps(self) -> tuple[dict[str, TopicImage], dict[bytes, TopicImage]]:
+        if self._by_id is self._base.topics_by_id:
+            self._by_name = dict(self._base.topics)
+            self._by_id = dict(self._base.topics_by_id)
+            self._unified = dict(self._base.names_unified)
+        return self._by_name, self._by_id
+
+    def _put_topic(self, topic: TopicImage) -> None:
+        by_name, by_id = self._topic_maps()
+        by_name[topic.name] = topic
+        by_id[topic.id] = topic
+        self._touched_topics[topic.id] = None
+
+    def _topic_created(self, record: Any) -> None:
+        existing = self._by_name.get(record.name)
+        if existing is not None:
+            raise MetadataInconsistent(f"topic {record.name!r} is created while it exists")
+        partitions: dict[int, PartitionImage] = {}
+        self._own_partitions[record.topic_id] = partitions
+        self._put_topic(TopicImage(record.name, record.topic_id, partitions))
+        unified = unified_name(record.name)
+        if unified is not None:
+            names = self._unified.get(unified, frozenset()) | {record.name}
+            self._unified[unified] = names
+
+    def _topic_removed(self, record: Any) -> None:
+        topic = self._known_topic(record.topic_id)
+        by_name, by_id = self._topic_maps()
+        del by_name[topic.name], by_id[topic.id]
+        self._own_partitions.pop(topic.id, None)
+        self._touched_topics[topic.id] = None
+        unified = unified_name(topic.name)
+        if unified is not None:
+            rest = self._unified[unified] - {topic.name}
+            if rest:
+                self._unified[unified] = rest
+            else:
+                del self._unified[unified]
+        resource = (int(ResourceType.TOPIC), topic.name)
+        if resource in self._configs:
+            del self._config_map()[resource]
+            self._own_configs.pop(resource, None)
+            self._delta.configs.add(resource)
+
+    def _known_topic(self, topic_id: bytes) -> TopicImage:
+        topic = self._by_id.get(topic_id)
+        if topic is None:
+            raise MetadataInconsistent(f"a record is about topic id {topic_id.hex()}, unknown here")
+        return topic
+
+    def _partitions(self, topic_id: bytes) -> dict[int, PartitionImage]:
+        own = self._own_partitions.get(topic_id)
+        if own is None:
+            topic = self._known_topic(topic_id)
+            own = self._own_partitions[topic_id] = dict(topic.partitions)
+            self._put_topic(topic._replace(partitions=own))
+        return own
+
+    def _partition_created(self, record: Any) -> None:
+        replicas = tuple(record.replicas)
+        self._partitions(record.topic_id)[record.partition_id] = PartitionImage(
+            record.partition_id,
+            record.leader,
+            record.leader_epoch,
+            replicas,
+            tuple(record.isr),
+            record.partition_epoch,
+            tuple(record.directories) or (MIGRATING_DIRECTORY,) * len(replicas),
+            tuple(record.adding_replicas),
+            tuple(record.removing_replicas),
+            tuple(record.eligible_leader_replicas or ()),
+            tuple(record.last_known_elr or ()),
+            record.leader_recovery_state,
+        )
+
+    def _partition_changed(self, record: Any) -> None:
+        partitions = self._partitions(record.topic_id)
+        before = partitions.get(record.partition_id)
+        if before is None:
+            raise MetadataInconsistent(
+                f"a record changes partition {record.partition_id} of topic id "
+                f"{record.topic_id.hex()}, which does not exist"
+            )
+        partitions[record.partition_id] = _merged(before, record)
+
+    # Configs
+
+    def _config_map(self) -> dict[ConfigResource, dict[str, str]]:
+        if self._configs is self._base.configs:
+            self._configs = dict(self._base.configs)
+        return self._configs
+
+    def _config_set(self, record: Any) -> None:
+        resource = (record.resource_type, record.resource_name)
+        own = self._own_configs.get(resource)
+        if own is None:
+            own = self._own_configs[resource] = dict(self._configs.get(resource, {}))
+        if record.value is None:
+            own.pop(record.name, None)
+        else:
+            own[record.name] = record.value
+        if own:
+            self._config_map()[resource] = own
+        else:
+            self._config_map().pop(resource, None)
+        self._delta.configs.add(resource)
+
+    # Brokers
+
+    def _put_broker(self, broker: BrokerImage) -> None:
+        if self._brokers is self._base.brokers:
+            self._brokers = dict(self._base.brokers)
+        self._brokers[broker.id] = broker
+        self._delta.brokers.add(broker.id)
+
+    def _broker_registered(self, record: Any) -> None:
+        self._put_broker(
+            BrokerImage(
+                id=record.broker_id,
+                epoch=record.broker_epoch,
+                incarnation_id=record.incarnation_id,
+                endpoints={
+                    e.name: Endpoint(e.name, e.host, e.port, e.security_protocol)
+                    for e in record.end_points
+                },
+                rack=record.rack,
+                fenced=record.fenced,
+                in_controlled_shutdown=record.in_controlled_shutdown,
+                directories=tuple(record.log_dirs),
+                cordoned_directories=tuple(record.cordoned_log_dirs or ()),
+                features={
+                    f.name: (f.min_supported_version, f.max_supported_version)
+                    for f in record.features
+                },
+            )
+        )
+
+    def _known_broker(self, broker_id: int, epoch: int) -> BrokerImage:
+        broker = self._brokers.get(broker_id)
+        if broker is None or broker.epoch != epoch:
+            raise MetadataInconsistent(f"no broker {broker_id} with epoch {epoch} is registered")
+        return broker
+
+    def _broker_changed(self, record: Any) -> None:
+        broker = self._known_broker(record.broker_id, record.broker_epoch)
+        if record.fenced:
+            broker = broker._replace(fenced=record.fenced > 0)
+        if record.in_controlled_shutdown:
+            broker = broker._replace(in_controlled_shutdown=True)
+        if record.log_dirs:
+            broker = broker._replace(directories=tuple(record.log_dirs))
+        if record.cordoned_log_dirs is not None:
+            broker = broker._replace(cordoned_directories=tuple(record.cordoned_log_dirs))
+        self._put_broker(broker)
+
+    def _broker_fenced(self, record: Any) -> None:
+        self._put_broker(self._known_broker(record.id, record.epoch)._replace(fenced=True))
+
+    def _broker_unfenced(self, record: Any) -> None:
+        self._put_broker(self._known_broker(record.id, record.epoch)._replace(fenced=False))
+
+    def _broker_unregistered(self, record: Any) -> None:
+        broker = self._known_broker(record.broker_id, record.broker_epoch)
+        self._put_broker(broker)
+        del self._brokers[broker.id]
+
+    # The rest
+
+    def _feature_set(self, record: Any) -> None:
+        if self._features is self._base.features:
+            self._features = dict(self._base.features)
+        if record.feature_level == 0:
+            self._features.pop(record.name, None)
+        else:
+            self._features[record.name] = record.feature_level
+        self._delta.features.add(record.name)
+
+    def _producer_ids_given(self, record: Any) -> None:
+        if record.next_producer_id <= self._next_producer_id:
+            raise MetadataInconsistent(
+                f"producer ids go back from {self._next_producer_id} to {record.next_producer_id}"
+            )
+        self._next_producer_id = record.next_producer_id
+
+
+def unified_name(topic: str) -> str | None:
+    """The name as a metric would show it, or None where no other name could look the same."""
+    return topic.replace(".", "_") if "." in topic or "_" in topic else None
+
+
+def _sort(partitions: dict[int, PartitionImage]) -> None:
+    """Bring the partitions into ascending order, in place: another writer may have another order."""
+    if any(position != index for position, index in enumerate(partitions)):
+        ordered = sorted(partitions.items())
+        partitions.clear()
+        partitions.update(ordered)
+
+
+def _merged(before: PartitionImage, record: Any) -> PartitionImage:
+    """A partition after a change record: absent fields stay; naming a leader starts a new epoch."""
+    replicas = before.replicas if record.replicas is None else tuple(record.replicas)
+    directories = before.directories if record.directories is None else tuple(record.directories)
+    if len(directories) != len(replicas):
+        directories = (MIGRATING_DIRECTORY,) * len(replicas)
+    led_anew = record.leader != NO_LEADER_CHANGE
+    recovery = record.leader_recovery_state
+    return PartitionImage(
+        before.index,
+        record.leader if led_anew else before.leader,
+        before.leader_epoch + led_anew,
+        replicas,
+        _either(record.isr, before.isr),
+        before.partition_epoch + 1,
+        directories,
+        _either(record.adding_replicas, before.adding_replicas),
+        _either(record.removing_replicas, before.removing_replicas),
+        _either(record.eligible_leader_replicas, before.eligible_leader_replicas),
+        _either(record.last_known_elr, before.last_known_elr),
+        before.leader_recovery_state if recovery < 0 else recovery,
+    )
+
+
+def _either(given: list[int] | None, otherwise: tuple[int, ...]) -> tuple[int, ...]:
+    return otherwise if given is None else tuple(given)
+
+
+_MEANINGS: dict[str, Callable[[ImageChange, Any], None]] = {
+    "TopicRecord": ImageChange._topic_created,
+    "RemoveTopicRecord": ImageChange._topic_removed,
+    "PartitionRecord": ImageChange._partition_created,
+    "PartitionChangeRecord": ImageChange._partition_changed,
+    "ConfigRecord": ImageChange._config_set,
+    "RegisterBrokerRecord": ImageChange._broker_registered,
+    "BrokerRegistrationChangeRecord": ImageChange._broker_changed,
+    "FenceBrokerRecord": ImageChange._broker_fenced,
+    "UnfenceBrokerRecord": ImageChange._broker_unfenced,
+    "UnregisterBrokerRecord": ImageChange._broker_unregistered,
+    "FeatureLevelRecord": ImageChange._feature_set,
+    "ProducerIdsRecord": ImageChange._producer_ids_given,
+}
+"""By the name of the record, so that no record module is imported before one is met. Kinds that are
+not here (ACLs, SCRAM users, quotas, tokens) are kept in the log but are no part of the image yet."""

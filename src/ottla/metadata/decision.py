@@ -1,0 +1,17 @@
+"""What a pure decision hands to whoever appends: the records to commit, and then the answer."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Generic, NamedTuple, TypeVar
+
+from ottla.protocol.schema import Message
+
+T = TypeVar("T")
+
+
+class Decision(NamedTuple, Generic[T]):
+    records: Sequence[Message]
+    """Committed together or not at all; empty if there is nothing to change."""
+    response: T
+    """To be given out only after the records are committed."""

@@ -1,0 +1,151 @@
+"""The metadata of the whole cluster at one offset of its log: immutable, shared, cheap to read.
+
+An image is never changed. `apply` makes the next one, copying only the maps that change, so that a
+reader may keep an image for as long as it likes and always sees one consistent state.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import TYPE_CHECKING, NamedTuple
+
+from ottla.metadata.resources import CLUSTER_DEFAULT, ConfigResource, ResourceType
+from ottla.protocol.uuids import MIGRATING_DIRECTORY, UNASSIGNED_DIRECTORY
+
+if TYPE_CHECKING:
+    from ottla.protocol.schema import Message
+
+NO_LEADER = -1
+
+INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
+METADATA_TOPIC = "__cluster_metadata"
+
+NO_CONFIG: Mapping[str, str] = {}
+
+
+class PartitionImage(NamedTuple):
+    """Where one partition's replicas are and who leads them."""
+
+    index: int
+    leader: int
+    leader_epoch: int
+    replicas: tuple[int, ...]
+    isr: tuple[int, ...]
+    partition_epoch: int
+    directories: tuple[bytes, ...] = ()
+    """The log folder of each replica, in the order of `replicas`."""
+    adding_replicas: tuple[int, ...] = ()
+    removing_replicas: tuple[int, ...] = ()
+    eligible_leader_replicas: tuple[int, ...] = ()
+    last_known_elr: tuple[int, ...] = ()
+    leader_recovery_state: int = 0
+
+    def directory_of(self, broker_id: int) -> bytes:
+        """The folder of this broker's replica, or "unassigned" where it is not recorded."""
+        for replica, directory in zip(self.replicas, self.directories, strict=False):
+            if replica == broker_id:
+                return directory
+        return UNASSIGNED_DIRECTORY
+
+
+class TopicImage(NamedTuple):
+    name: str
+    id: bytes
+    partitions: Mapping[int, PartitionImage]
+    """By partition number, in ascending order."""
+
+    @property
+    def is_internal(self) -> bool:
+        return self.name in INTERNAL_TOPICS
+
+
+class Endpoint(NamedTuple):
+    """An advertised address of a broker, under the name of its listener."""
+
+    name: str
+    host: str
+    port: int
+    security_protocol: int = 0
+
+
+class BrokerImage(NamedTuple):
+    id: int
+    epoch: int
+    """The offset of the registration record: a stale process cannot pretend to be the new one."""
+    incarnation_id: bytes
+    endpoints: Mapping[str, Endpoint]
+    rack: str | None
+    fenced: bool
+    in_controlled_shutdown: bool = False
+    directories: tuple[bytes, ...] = ()
+    """The log folders that are in working order; empty where the broker did not tell."""
+    cordoned_directories: tuple[bytes, ...] = ()
+    features: Mapping[str, tuple[int, int]] = {}
+
+    @property
+    def is_active(self) -> bool:
+        """May lead partitions and be in an ISR."""
+        return not self.fenced and not self.in_controlled_shutdown
+
+    def has_online(self, directory: bytes) -> bool:
+        """Is a replica in this folder usable, as far as is known?"""
+        if directory in (MIGRATING_DIRECTORY, UNASSIGNED_DIRECTORY) or not self.directories:
+            return True
+        return directory in self.directories
+
+
+@dataclass(frozen=True, slots=True)
+class MetadataImage:
+    offset: int = -1
+    """The last offset of the metadata log that is part of this image."""
+    epoch: int = -1
+    """The leader epoch under which that offset was written."""
+    cluster_id: str = ""
+    brokers: Mapping[int, BrokerImage] = field(default_factory=dict)
+    topics: Mapping[str, TopicImage] = field(default_factory=dict)
+    topics_by_id: Mapping[bytes, TopicImage] = field(default_factory=dict)
+    names_unified: Mapping[str, frozenset[str]] = field(default_factory=dict)
+    """Topic names with '.' or '_', under their form with only '_': metric names cannot tell them
+    apart, so no two such topics may exist, and a new name must be checked without a scan."""
+    configs: Mapping[ConfigResource, Mapping[str, str]] = field(default_factory=dict)
+    features: Mapping[str, int] = field(default_factory=dict)
+    next_producer_id: int = 0
+    """The first producer id that no block has handed out yet."""
+
+    def topic(self, name: str) -> TopicImage | None:
+        return self.topics.get(name)
+
+    def topic_by_id(self, topic_id: bytes) -> TopicImage | None:
+        return self.topics_by_id.get(topic_id)
+
+    def partition(self, topic: str, index: int) -> PartitionImage | None:
+        found = self.topics.get(topic)
+        return None if found is None else found.partitions.get(index)
+
+    def topic_config(self, name: str) -> Mapping[str, str]:
+        """The overrides set on this topic; what is not here follows the broker."""
+        return self.configs.get((ResourceType.TOPIC, name), NO_CONFIG)
+
+    def broker_config(self, broker_id: int) -> Mapping[str, str]:
+        """The dynamic config of one broker, laid over the dynamic default of the cluster."""
+        return {
+            **self.configs.get(CLUSTER_DEFAULT, NO_CONFIG),
+            **self.configs.get((ResourceType.BROKER, str(broker_id)), NO_CONFIG),
+        }
+
+    def config(self, resource: ConfigResource) -> Mapping[str, str]:
+        return self.configs.get(resource, NO_CONFIG)
+
+    @property
+    def partition_count(self) -> int:
+        return sum(len(topic.partitions) for topic in self.topics.values())
+
+    def apply(self, records: Iterable[Message], offset: int, epoch: int) -> MetadataImage:
+        """The image after `records`, of which the last lies at `offset`."""
+        from ottla.metadata.changes import apply_records
+
+        return apply_records(self, records, offset, epoch)[0]
+
+
+EMPTY_IMAGE = MetadataImage()

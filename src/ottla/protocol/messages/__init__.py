@@ -1,0 +1,1 @@
+"""The messages of every API, one module an API, imported when needed."""

@@ -1,0 +1,42 @@
+"""The smallest pieces of the wire format: variable-length integers."""
+
+from __future__ import annotations
+
+from ottla.buffers import Buffer
+from ottla.protocol.errors import MalformedMessage
+
+# No length, count or tag may be larger; Kafka holds them in a signed 32-bit integer.
+UVARINT_MAX = 0x7FFF_FFFF
+
+_SMALL = tuple(
+    bytes((number,)) if number < 0x80 else bytes((number & 0x7F | 0x80, number >> 7))
+    for number in range(1024)
+)
+
+
+def uvarint(buffer: Buffer, position: int) -> tuple[int, int]:
+    """The unsigned varint at `position`, and the position after it; `IndexError` at the end."""
+    byte = buffer[position]
+    value = byte & 0x7F
+    shift = 7
+    while byte > 0x7F:
+        position += 1
+        byte = buffer[position]
+        value |= (byte & 0x7F) << shift
+        shift += 7
+        if value > UVARINT_MAX or shift > 35:
+            raise MalformedMessage(f"an unsigned varint is larger than {UVARINT_MAX}")
+    return value, position + 1
+
+
+def write_uvarint(value: int) -> bytes:
+    if 0 <= value < 1024:
+        return _SMALL[value]
+    if not 0 <= value <= UVARINT_MAX:
+        raise ValueError(f"{value} does not fit an unsigned varint (0 to {UVARINT_MAX})")
+    encoded = bytearray()
+    while value > 0x7F:
+        encoded.append(value & 0x7F | 0x80)
+        value >>= 7
+    encoded.append(value)
+    return bytes(encoded)

@@ -1,0 +1,104 @@
+"""A batch changed on its way in: recompressed, repaired, or stamped with the time of the append."""
+
+import struct
+
+from ottla.buffers import Buffer
+from ottla.protocol.errors import ErrorCode
+from ottla.records.builder import seal
+from ottla.records.codec import Codec
+from ottla.records.compression import compress
+from ottla.records.crc import crc32c
+from ottla.records.errors import InvalidBatch
+from ottla.records.header import (
+    ATTRIBUTES_LOW_BYTE_POSITION,
+    CHECKED_FROM,
+    CODEC_MASK,
+    CONTROL_BIT,
+    CRC_POSITION,
+    HEADER_SIZE,
+    LOG_APPEND_TIME_BIT,
+    MAX_TIMESTAMP_POSITION,
+    BatchHeader,
+    batch_size_at,
+)
+from ottla.records.payload import encode_records
+from ottla.records.reader import payload_of, read_payload
+from ottla.records.record import Record
+from ottla.records.record_checks import check_records
+from ottla.records.rules import ProduceRules
+
+_INT64 = struct.Struct(">q")
+_UINT32 = struct.Struct(">I")
+
+
+def needs_rewrite(header: BatchHeader, rules: ProduceRules) -> bool:
+    """Whether a valid batch cannot be stored as it is.
+
+    That is so when the topic wants another codec, or when the maximum timestamp is below the first record's, which
+    would lead lookups by time astray.
+    """
+    if header.max_timestamp < header.base_timestamp and not rules.log_append_time:
+        return True
+    target = rules.compression
+    if target is None or header.attributes & CODEC_MASK == target:
+        return False
+    # Control records are never compressed on the way in.
+    return not (header.attributes & CONTROL_BIT and header.attributes & CODEC_MASK == Codec.NONE)
+
+
+def rewrite(batch: Buffer, header: BatchHeader, rules: ProduceRules, now_ms: int) -> bytes:
+    """The batch as the topic wants it. Opens every record, so it belongs in a thread.
+
+    Offsets inside the batch, timestamps, headers and the producer's fields stay; the checks that need the records, which
+    validation leaves to this function for batches it will see, are done here.
+    """
+    payload = payload_of(header, batch, rules.decompressed_bytes_max)
+    records = read_payload(header, payload)
+    check_records(records, rules, now_ms)
+    source = header.codec
+    target = source if rules.compression is None else rules.compression
+    renumbered = _renumbered(records, header)
+    if renumbered is not None:
+        payload = encode_records(renumbered, header.base_offset, header.base_timestamp)
+    if renumbered is None and target is source:
+        data = bytes(memoryview(batch)[HEADER_SIZE : header.size])
+    else:
+        data = compress(target, payload, rules.compression_level)
+    result = seal(_new_header(header, records, target, rules, now_ms), data)
+    if len(result) > rules.max_message_bytes:
+        raise InvalidBatch(
+            ErrorCode.MESSAGE_TOO_LARGE,
+            f"a batch of {header.size} bytes takes {len(result)} bytes as {target.name.lower()}, the codec of the "
+            f"topic; max.message.bytes is {rules.max_message_bytes}",
+        )
+    return result
+
+
+def stamp_log_append_time(batch: Buffer, now_ms: int) -> Buffer:
+    """Make `now_ms` the timestamp of every record by the header alone: in place, or in a copy if it is read-only."""
+    view = memoryview(batch)
+    if view.readonly:
+        view = memoryview(bytearray(view))
+    view[ATTRIBUTES_LOW_BYTE_POSITION] |= LOG_APPEND_TIME_BIT
+    _INT64.pack_into(view, MAX_TIMESTAMP_POSITION, now_ms)
+    checked = view[CHECKED_FROM : batch_size_at(view)]
+    _UINT32.pack_into(view, CRC_POSITION, crc32c(checked))
+    return view
+
+
+def _renumbered(records: list[Record], header: BatchHeader) -> list[Record] | None:
+    """The records with consecutive offsets if theirs are not: some old clients number them wrongly inside a batch."""
+    base = header.base_offset
+    if all(record.offset == offset for offset, record in enumerate(records, base)):
+        return None
+    return [record._replace(offset=offset) for offset, record in enumerate(records, base)]
+
+
+def _new_header(
+    header: BatchHeader, records: list[Record], codec: Codec, rules: ProduceRules, now_ms: int
+) -> BatchHeader:
+    attributes = header.attributes & ~(CODEC_MASK | LOG_APPEND_TIME_BIT) | codec
+    if rules.log_append_time:
+        return header._replace(attributes=attributes | LOG_APPEND_TIME_BIT, max_timestamp=now_ms)
+    max_timestamp = max((record.timestamp for record in records), default=header.max_timestamp)
+    return header._replace(attributes=attributes, max_timestamp=max_timestamp)

@@ -1,0 +1,187 @@
+"""What a producer may send: the verdict on a batch before it is appended.
+
+The common batch is judged by its header and checksum in a few microseconds. Whatever is not plainly right goes through
+`_judge`, which makes every check by itself and in Kafka's order, so that a client gets the code Kafka would give.
+"""
+
+from ottla.protocol.errors import ErrorCode
+from ottla.records.codec import Codec
+from ottla.records.crc import crc32c
+from ottla.records.errors import InvalidBatch
+from ottla.records.header import (
+    CHECKED_FROM,
+    CODEC_MASK,
+    CONTROL_BIT,
+    HEADER_SIZE,
+    LOG_APPEND_TIME_BIT,
+    LOG_OVERHEAD,
+    MAGIC,
+    MAGIC_POSITION,
+    TRANSACTIONAL_BIT,
+    BatchHeader,
+    batch_size_at,
+    unpack_header,
+)
+from ottla.records.reader import payload_of, read_payload
+from ottla.records.record_checks import check_records
+from ottla.records.rewriting import needs_rewrite, rewrite, stamp_log_append_time
+from ottla.records.rules import ProduceRules
+
+__all__ = [
+    "InvalidBatch",
+    "ProduceRules",
+    "needs_rewrite",
+    "rewrite",
+    "stamp_log_append_time",
+    "validate_produced",
+]
+
+ZSTD_PRODUCE_VERSION_MIN = 7
+_LEGACY_BATCH_LENGTH_MIN = 14
+_SUSPECT_BITS = CONTROL_BIT | LOG_APPEND_TIME_BIT | TRANSACTIONAL_BIT
+
+
+def validate_produced(
+    records: memoryview, rules: ProduceRules, now_ms: int, produce_version: int
+) -> BatchHeader:
+    """The header of the one batch in `records`, or `InvalidBatch` with the code to answer.
+
+    Bytes after the batch that form no further batch are ignored, so store `records[:header.size]`. If
+    `needs_rewrite(header, rules)`, the checks of single records are left to `rewrite`, which reads them anyway.
+    """
+    size = len(records)
+    if size < HEADER_SIZE:
+        raise _cut_off(records, produce_version)
+    fields = unpack_header(records)
+    header: BatchHeader = tuple.__new__(BatchHeader, fields)
+    (
+        base_offset,
+        length,
+        _,
+        magic,
+        crc,
+        bits,
+        delta,
+        _,
+        max_timestamp,
+        producer_id,
+        _,
+        sequence,
+        count,
+    ) = fields
+    if not (
+        magic == MAGIC
+        and length + LOG_OVERHEAD == size <= rules.max_message_bytes
+        and base_offset == 0
+        and delta + 1 == count > 0
+        and bits & CODEC_MASK < Codec.ZSTD
+        and not bits & _SUSPECT_BITS
+        and (producer_id < 0 or sequence >= 0)
+        and crc32c(records[CHECKED_FROM:]) == crc
+    ):
+        _judge(header, records, rules, produce_version)
+    if rules.reads_records or (
+        max_timestamp - now_ms > rules.timestamp_after_max_ms and not rules.log_append_time
+    ):
+        _judge_records(header, records, rules, now_ms)
+    return header
+
+
+def _judge(
+    header: BatchHeader, records: memoryview, rules: ProduceRules, produce_version: int
+) -> None:
+    _check_shape(header, records, produce_version)
+    if header.base_offset != 0:
+        raise _invalid(f"the base offset of a produced batch must be 0, not {header.base_offset}")
+    if header.size > rules.max_message_bytes:
+        raise InvalidBatch(
+            ErrorCode.MESSAGE_TOO_LARGE,
+            f"the batch has {header.size} bytes; max.message.bytes is {rules.max_message_bytes}",
+        )
+    if header.size < HEADER_SIZE:
+        raise _corrupt(f"the batch has {header.size} bytes; its header alone takes {HEADER_SIZE}")
+    computed = crc32c(records[CHECKED_FROM : header.size])
+    if computed != header.crc:
+        raise _corrupt(f"the checksum is {computed:#010x}, the header says {header.crc:#010x}")
+    header.codec  # noqa: B018 - reading it refuses the codecs that do not exist
+    _check_count(header)
+    _check_attributes(header)
+
+
+def _check_shape(header: BatchHeader, records: memoryview, produce_version: int) -> None:
+    """Exactly one batch, of a version and codec that this version of the request may carry."""
+    if header.batch_length < _LEGACY_BATCH_LENGTH_MIN:
+        raise _corrupt(f"the batch length is {header.batch_length}")
+    if not 0 <= header.magic <= MAGIC:
+        raise _corrupt(f"the format version (magic) is {header.magic}, expected {MAGIC}")
+    if header.size > len(records):
+        raise _cut_off(records, produce_version)
+    if header.magic != MAGIC:
+        raise _invalid(f"batches of format version {header.magic} are not accepted, only {MAGIC}")
+    if header.attributes & CODEC_MASK == Codec.ZSTD and produce_version < ZSTD_PRODUCE_VERSION_MIN:
+        raise InvalidBatch(
+            ErrorCode.UNSUPPORTED_COMPRESSION_TYPE,
+            f"zstd needs version {ZSTD_PRODUCE_VERSION_MIN} of the produce request, not {produce_version}",
+        )
+    rest = records[header.size :]
+    if len(rest) > MAGIC_POSITION and 0 <= batch_size_at(rest) <= len(rest):
+        raise _invalid("a produce request carries exactly one batch for each partition, found more")
+
+
+def _check_count(header: BatchHeader) -> None:
+    if header.record_count <= 0:
+        raise _invalid(f"the record count is {header.record_count}")
+    if header.last_offset_delta + 1 != header.record_count:
+        raise _invalid(
+            f"the last offset delta is {header.last_offset_delta}, which does not go with "
+            f"{header.record_count} records"
+        )
+
+
+def _check_attributes(header: BatchHeader) -> None:
+    if header.is_control:
+        raise _invalid("clients may not write control records")
+    if header.has_producer_id and header.base_sequence < 0:
+        raise _invalid(
+            f"producer {header.producer_id} sent the sequence number {header.base_sequence}"
+        )
+    if header.is_transactional and not header.has_producer_id:
+        raise _invalid("a transactional batch needs a producer id")
+    if header.is_log_append_time:
+        raise InvalidBatch(
+            ErrorCode.INVALID_TIMESTAMP,
+            "a producer may not set the timestamp type LogAppendTime: that is the broker's to do",
+        )
+
+
+def _judge_records(
+    header: BatchHeader, records: memoryview, rules: ProduceRules, now_ms: int
+) -> None:
+    if needs_rewrite(header, rules):
+        return
+    payload = payload_of(header, records, rules.decompressed_bytes_max)
+    opened = read_payload(header, payload)
+    check_records(opened, rules, now_ms)
+    if any(record.offset != index for index, record in enumerate(opened)):
+        raise _invalid("the offsets inside the batch do not count up from 0")
+    latest = max(record.timestamp for record in opened)
+    if latest != header.max_timestamp and not rules.log_append_time:
+        raise InvalidBatch(
+            ErrorCode.INVALID_TIMESTAMP,
+            f"the header gives {header.max_timestamp} as the highest timestamp, the records {latest}",
+        )
+
+
+def _cut_off(records: memoryview, produce_version: int) -> InvalidBatch:
+    return _invalid(
+        f"version {produce_version} of the produce request needs one whole batch for each partition, "
+        f"found {len(records)} bytes that are none"
+    )
+
+
+def _invalid(message: str) -> InvalidBatch:
+    return InvalidBatch(ErrorCode.INVALID_RECORD, message)
+
+
+def _corrupt(message: str) -> InvalidBatch:
+    return InvalidBatch(ErrorCode.CORRUPT_MESSAGE, f"the batch is damaged: {message}")

@@ -1,7 +1,8 @@
 """Record batches, format v2: the unit in which data travels, is stored and is replicated.
 
-A broker looks at the 61-byte header and the checksum and passes the rest on unopened; only clients, recompression and
-lookups by timestamp read the records inside. Everything here is pure: bytes in, bytes or typed values out.
+A broker looks at the 61-byte header and the checksum and passes the rest on unopened; only
+clients, recompression and lookups by timestamp read the records inside. Everything here is pure:
+bytes in, bytes or typed values out.
 
     header       the fixed part of a batch, read with one unpack and patched in place
     crc          the CRC-32C that covers a batch

@@ -45,8 +45,9 @@ def build_batch(
 ) -> bytes:
     """One batch of `records`, whose offsets must rise.
 
-    `base_offset` and `last_offset` are those of the first and last record unless given: compaction keeps the range of
-    a batch that lost records. `log_append_time` becomes the timestamp of every record.
+    `base_offset` and `last_offset` are those of the first and last record unless given: compaction
+    keeps the range of a batch that lost records. `log_append_time` becomes the timestamp of every
+    record.
     """
     if not records:
         raise ValueError("a batch needs at least one record")
@@ -81,7 +82,7 @@ def build_batch(
 
 
 def seal(header: BatchHeader, payload: bytes) -> bytes:
-    """Header and (compressed) records as one batch, with the length and the checksum they come to."""
+    """Header and (compressed) records as one batch, with the right length and checksum."""
     crc = crc32c(payload, crc32c(pack_checked_fields(header)))
     batch_length = HEADER_SIZE - LOG_OVERHEAD + len(payload)
     return pack_header(header._replace(batch_length=batch_length, crc=crc)) + payload

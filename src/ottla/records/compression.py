@@ -1,6 +1,7 @@
 """The four codecs, in the framings that Kafka's clients read and write.
 
-What comes out of a decompressor is bounded before it is allocated: a few kilobytes can claim, or yield, gigabytes.
+What comes out of a decompressor is bounded before it is allocated: a few kilobytes can claim, or
+yield, gigabytes.
 """
 
 import struct
@@ -16,7 +17,9 @@ from ottla.records.errors import InvalidBatch
 __all__ = ["DECOMPRESSED_BYTES_MAX", "Codec", "compress", "decompress"]
 
 DECOMPRESSED_BYTES_MAX = 104_857_600
-"""The default bound: what could not have been sent uncompressed in one request (`socket.request.max.bytes`)."""
+"""The default bound: what could not have been sent uncompressed in one request
+(`socket.request.max.bytes`).
+"""
 
 _GUESS_BYTES_MIN = 1 << 16
 _GUESS_FACTOR = 8
@@ -38,7 +41,9 @@ _ZSTD_DEFAULT_LEVEL = 3
 
 
 def compress(codec: Codec, data: Buffer, level: int | None = None) -> bytes:
-    """Compress `data`; `level` has the range and meaning of Kafka's `compression.<codec>.level`, None the default."""
+    """Compress `data`; `level` has the range and meaning of Kafka's `compression.<codec>.level`,
+    None the default.
+    """
     match codec:
         case Codec.NONE:
             return bytes(data)
@@ -55,7 +60,9 @@ def compress(codec: Codec, data: Buffer, level: int | None = None) -> bytes:
 
 
 def decompress(codec: Codec, data: Buffer, max_bytes: int = DECOMPRESSED_BYTES_MAX) -> bytes:
-    """Undo `compress`, for any framing Kafka's clients use; more than `max_bytes` of output raises MESSAGE_TOO_LARGE."""
+    """Undo `compress`, for any framing Kafka's clients use; more than `max_bytes` of output raises
+    MESSAGE_TOO_LARGE.
+    """
     try:
         match codec:
             case Codec.NONE:
@@ -76,8 +83,9 @@ def decompress(codec: Codec, data: Buffer, max_bytes: int = DECOMPRESSED_BYTES_M
 
 
 def _compress_lz4(data: Buffer, level: int | None) -> bytes:
-    # Kafka's default level means the fast compressor, any other the thorough one. Blocks must not refer to each other
-    # and must be as Kafka's reader expects, which rules out the library's one-shot function.
+    # Kafka's default level means the fast compressor, any other the thorough one. Blocks must not
+    # refer to each other and must be as Kafka's reader expects, which rules out the library's
+    # one-shot function.
     if level is None or level == _LZ4_DEFAULT_LEVEL:
         native_level = _LZ4_FAST_LEVEL
     else:
@@ -103,7 +111,8 @@ def _decompress_snappy(data: Buffer, max_bytes: int) -> bytes:
     view = memoryview(data)
     if bytes(view[: len(_XERIAL_MAGIC)]) != _XERIAL_MAGIC:
         return _decompress_snappy_block(view, max_bytes)
-    # The version numbers in the header are not looked at: some producers write them in the wrong byte order.
+    # The version numbers in the header are not looked at: some producers write them in the wrong
+    # byte order.
     blocks: list[bytes] = []
     position, left = len(_XERIAL_HEADER), max_bytes
     while position < len(view):
@@ -122,7 +131,8 @@ def _decompress_snappy(data: Buffer, max_bytes: int) -> bytes:
 
 
 def _decompress_snappy_block(block: memoryview, max_bytes: int) -> bytes:
-    # The claimed length is allocated at once, so it is believed only as far as the format can expand its input.
+    # The claimed length is allocated at once, so it is believed only as far as the format can
+    # expand its input.
     claimed = cramjam.snappy.decompress_raw_len(block)
     if claimed > len(block) * _SNAPPY_EXPANSION_MAX:
         raise cramjam.DecompressionError(f"{len(block)} bytes claim to hold {claimed}")
@@ -134,7 +144,7 @@ def _decompress_snappy_block(block: memoryview, max_bytes: int) -> bytes:
 def _decompress_growing(
     decompress_into: Callable[[Buffer, bytearray], int], data: Buffer, max_bytes: int
 ) -> bytes:
-    """Decompress into a fixed buffer, and into a larger one while it does not fit, up to `max_bytes`."""
+    """Decompress into a fixed buffer, and a larger one while it is too small, up to `max_bytes`."""
     size = min(max_bytes, max(_GUESS_BYTES_MIN, len(data) * _GUESS_FACTOR))
     while True:
         output = bytearray(size)
@@ -159,5 +169,6 @@ def _within(data: Buffer, max_bytes: int) -> Buffer:
 def _too_large(max_bytes: int) -> InvalidBatch:
     return InvalidBatch(
         ErrorCode.MESSAGE_TOO_LARGE,
-        f"the records of a batch take more than {max_bytes} bytes uncompressed: send smaller batches",
+        f"the records of a batch take more than {max_bytes} bytes uncompressed: "
+        "send smaller batches",
     )

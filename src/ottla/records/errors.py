@@ -8,7 +8,8 @@ from ottla.protocol.errors import ErrorCode, KafkaError
 class InvalidBatch(KafkaError):
     """A batch that must not be stored or cannot be read; `code` is what a producer is told.
 
-    `record_errors` names the single records at fault as (index in the batch, reason), where the fault is theirs.
+    `record_errors` names the single records at fault as (index in the batch, reason), where the
+    fault is theirs.
     """
 
     def __init__(

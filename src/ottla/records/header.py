@@ -57,7 +57,9 @@ _INT32 = struct.Struct(">i")
 _SIZE_AT_8 = struct.Struct(">8xi")
 
 unpack_header = _FIELDS.unpack_from
-"""Raw access for code that counts microseconds: the thirteen fields of `BatchHeader` as a plain tuple."""
+"""Raw access for code that counts microseconds: the thirteen fields of `BatchHeader` as a plain
+tuple.
+"""
 
 
 class BatchHeader(NamedTuple):
@@ -118,7 +120,9 @@ class BatchHeader(NamedTuple):
 
     @property
     def delete_horizon_ms(self) -> int | None:
-        """When tombstones and markers in this batch may go; set by the first compaction that saw them."""
+        """When tombstones and markers in this batch may go; set by the first compaction that saw
+        them.
+        """
         return self.base_timestamp if self.attributes & DELETE_HORIZON_BIT else None
 
     @property
@@ -155,7 +159,9 @@ def pack_checked_fields(header: BatchHeader) -> bytes:
 
 
 def batches(buffer: Buffer) -> Iterator[tuple[BatchHeader, memoryview]]:
-    """Every whole batch in `buffer` with its bytes, unchecked; a tail cut off by a size limit is left out."""
+    """Every whole batch in `buffer` with its bytes, unchecked; a tail cut off by a size limit is
+    left out.
+    """
     view = memoryview(buffer)
     position, end = 0, len(view)
     while end - position >= HEADER_SIZE:
@@ -195,7 +201,9 @@ def set_place(
 
 
 def place_prefix(batch_length: int, base_offset: int, leader_epoch: int) -> bytes:
-    """The first 16 bytes of a placed batch, to be written before `batch[16:]` where the buffer is read-only."""
+    """The first 16 bytes of a placed batch, to be written before `batch[16:]` where the buffer is
+    read-only.
+    """
     return _PREFIX.pack(base_offset, batch_length, leader_epoch)
 
 

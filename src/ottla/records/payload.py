@@ -1,6 +1,7 @@
 """The records inside a batch, after decompression: the one place where work is done record by record.
 
-Two functions and nothing else cross the border of this module, so that a compiled twin can take its place.
+Two functions and nothing else cross the border of this module, so that a compiled twin can take
+its place.
 
     record  = size varint, attributes int8, timestamp delta varlong, offset delta varint,
               key length varint (-1: null), key, value length varint (-1: null), value,
@@ -52,7 +53,9 @@ def decode_records(
     base_timestamp: int,
     append_time: int | None = None,
 ) -> list[Record]:
-    """The `count` records that fill `payload`; `append_time`, if given, stands for all their timestamps."""
+    """The `count` records that fill `payload`; `append_time`, if given, stands for all their
+    timestamps.
+    """
     end = len(payload)
     if not 0 <= count * _RECORD_BYTES_MIN <= end:
         raise _broken(f"{count} records cannot lie in {end} bytes")
@@ -74,8 +77,9 @@ def decode_records(
 def _decode_record(
     payload: bytes, position: int, base_offset: int, base_timestamp: int, append_time: int | None
 ) -> tuple[Record, int]:
-    # One-byte varints are handled in line: a call for each would double the time. A slice over the end comes out short
-    # without an error, so the check of the end position at the bottom is what catches every wrong length.
+    # One-byte varints are handled in line: a call for each would double the time. A slice over
+    # the end comes out short without an error, so the check of the end position at the bottom is
+    # what catches every wrong length.
     raw = payload[position]
     if raw < 0x80:
         position += 1
@@ -141,7 +145,8 @@ def _decode_headers(payload: bytes, position: int) -> tuple[Headers, int]:
         length, position = _signed(payload, position)
         if length < 0:
             raise _broken(f"a header key has length {length}")
-        # Kafka's clients replace what is not UTF-8; a strange header must not make its record unreadable.
+        # Kafka's clients replace what is not UTF-8; a strange header must not make its record
+        # unreadable.
         key = payload[position : position + length].decode(errors="replace")
         length, position = _signed(payload, position + length)
         if length < 0:

@@ -21,7 +21,9 @@ __all__ = ["check_crc", "payload_of", "read_payload", "read_records"]
 
 
 def read_records(batch: Buffer, max_bytes: int = DECOMPRESSED_BYTES_MAX) -> list[Record]:
-    """All records of the batch at the front of `batch`. The checksum is the caller's business: see `check_crc`."""
+    """All records of the batch at the front of `batch`. The checksum is the caller's business: see
+    `check_crc`.
+    """
     header = read_header(batch)
     return read_payload(header, payload_of(header, batch, max_bytes))
 
@@ -42,7 +44,8 @@ def payload_of(
         )
     data = memoryview(batch)[HEADER_SIZE : header.size]
     codec = header.codec
-    # A batch without records is what compaction leaves of a producer's last one: there is nothing to decompress.
+    # A batch without records is what compaction leaves of a producer's last one: there is nothing
+    # to decompress.
     if codec is Codec.NONE or not header.record_count:
         return bytes(data)
     return decompress(codec, data, max_bytes)

@@ -1,4 +1,6 @@
-"""The rules that only the records themselves can answer: keys on compacted topics, and the age of each record."""
+"""The rules that only the records themselves can answer: keys on compacted topics, and the age of
+each record.
+"""
 
 from collections.abc import Sequence
 
@@ -18,7 +20,8 @@ def check_records(records: Sequence[Record], rules: ProduceRules, now_ms: int) -
     untimely = [] if rules.log_append_time else _records_out_of_time(records, rules, now_ms)
     if not keys_missing and not untimely:
         return
-    # As in Kafka a record has one error, the missing key first; one bad timestamp decides the code of the batch.
+    # As in Kafka a record has one error, the missing key first; one bad timestamp decides the
+    # code of the batch.
     errors = dict([*untimely, *keys_missing])
     untimely_left = errors.keys() - dict(keys_missing).keys()
     listed = sorted(errors.items())[:RECORD_ERRORS_MAX]

@@ -34,8 +34,8 @@ _UINT32 = struct.Struct(">I")
 def needs_rewrite(header: BatchHeader, rules: ProduceRules) -> bool:
     """Whether a valid batch cannot be stored as it is.
 
-    That is so when the topic wants another codec, or when the maximum timestamp is below the first record's, which
-    would lead lookups by time astray.
+    That is so when the topic wants another codec, or when the maximum timestamp is below the first
+    record's, which would lead lookups by time astray.
     """
     if header.max_timestamp < header.base_timestamp and not rules.log_append_time:
         return True
@@ -49,8 +49,9 @@ def needs_rewrite(header: BatchHeader, rules: ProduceRules) -> bool:
 def rewrite(batch: Buffer, header: BatchHeader, rules: ProduceRules, now_ms: int) -> bytes:
     """The batch as the topic wants it. Opens every record, so it belongs in a thread.
 
-    Offsets inside the batch, timestamps, headers and the producer's fields stay; the checks that need the records, which
-    validation leaves to this function for batches it will see, are done here.
+    Offsets inside the batch, timestamps, headers and the producer's fields stay; the checks that
+    need the records, which validation leaves to this function for batches it will see, are done
+    here.
     """
     payload = payload_of(header, batch, rules.decompressed_bytes_max)
     records = read_payload(header, payload)
@@ -75,7 +76,9 @@ def rewrite(batch: Buffer, header: BatchHeader, rules: ProduceRules, now_ms: int
 
 
 def stamp_log_append_time(batch: Buffer, now_ms: int) -> Buffer:
-    """Make `now_ms` the timestamp of every record by the header alone: in place, or in a copy if it is read-only."""
+    """Make `now_ms` the timestamp of every record by the header alone: in place, or in a copy if
+    it is read-only.
+    """
     view = memoryview(batch)
     if view.readonly:
         view = memoryview(bytearray(view))
@@ -87,7 +90,9 @@ def stamp_log_append_time(batch: Buffer, now_ms: int) -> Buffer:
 
 
 def _renumbered(records: list[Record], header: BatchHeader) -> list[Record] | None:
-    """The records with consecutive offsets if theirs are not: some old clients number them wrongly inside a batch."""
+    """The records with consecutive offsets if theirs are not: some old clients number them wrongly
+    inside a batch.
+    """
     base = header.base_offset
     if all(record.offset == offset for offset, record in enumerate(records, base)):
         return None

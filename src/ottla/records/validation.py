@@ -1,7 +1,8 @@
 """What a producer may send: the verdict on a batch before it is appended.
 
-The common batch is judged by its header and checksum in a few microseconds. Whatever is not plainly right goes through
-`_judge`, which makes every check by itself and in Kafka's order, so that a client gets the code Kafka would give.
+The common batch is judged by its header and checksum in a few microseconds. Whatever is not
+plainly right goes through `_judge`, which makes every check by itself and in Kafka's order, so
+that a client gets the code Kafka would give.
 """
 
 from ottla.protocol.errors import ErrorCode
@@ -38,7 +39,8 @@ __all__ = [
 
 ZSTD_PRODUCE_VERSION_MIN = 7
 _LEGACY_BATCH_LENGTH_MIN = 14
-_SUSPECT_BITS = CONTROL_BIT | LOG_APPEND_TIME_BIT | TRANSACTIONAL_BIT
+_REFUSED_BITS = CONTROL_BIT | LOG_APPEND_TIME_BIT
+_LZ4, _ZSTD = int(Codec.LZ4), int(Codec.ZSTD)
 
 
 def validate_produced(
@@ -46,8 +48,9 @@ def validate_produced(
 ) -> BatchHeader:
     """The header of the one batch in `records`, or `InvalidBatch` with the code to answer.
 
-    Bytes after the batch that form no further batch are ignored, so store `records[:header.size]`. If
-    `needs_rewrite(header, rules)`, the checks of single records are left to `rewrite`, which reads them anyway.
+    Bytes after the batch that form no further batch are ignored, so store `records[:header.size]`.
+    If `needs_rewrite(header, rules)`, the checks of single records are left to `rewrite`, which
+    reads them anyway.
     """
     size = len(records)
     if size < HEADER_SIZE:
@@ -74,9 +77,9 @@ def validate_produced(
         and length + LOG_OVERHEAD == size <= rules.max_message_bytes
         and base_offset == 0
         and delta + 1 == count > 0
-        and bits & CODEC_MASK < Codec.ZSTD
-        and not bits & _SUSPECT_BITS
-        and (producer_id < 0 or sequence >= 0)
+        and bits & CODEC_MASK <= (_ZSTD if produce_version >= ZSTD_PRODUCE_VERSION_MIN else _LZ4)
+        and not bits & _REFUSED_BITS
+        and (sequence >= 0 if producer_id >= 0 else not bits & TRANSACTIONAL_BIT)
         and crc32c(records[CHECKED_FROM:]) == crc
     ):
         _judge(header, records, rules, produce_version)

@@ -1,18 +1,22 @@
 """The fixed 61 bytes at the front of a batch.
 
-base offset            int64     the offset of the first record
-batch length           int32     bytes after this field
-partition leader epoch int32     who appended it; with the base offset set by the broker, so outside the checksum
-magic                  int8      2
-crc                    uint32    CRC-32C of everything after this field
-attributes             int16     bits 0-2 codec, 3 log append time, 4 transactional, 5 control, 6 delete horizon
-last offset delta      int32     last offset - base offset
-base timestamp         int64     records hold differences to it; the delete horizon if bit 6 is set
-max timestamp          int64     of all records; the append time if bit 3 is set
-producer id            int64     -1: not idempotent
-producer epoch         int16
-base sequence          int32     of the first record
-record count           int32
+The leader sets base offset and leader epoch, so the checksum leaves them out.
+
+    base offset            int64     the offset of the first record
+    batch length           int32     bytes after this field
+    partition leader epoch int32     the epoch of the leader that appended it
+    magic                  int8      2
+    crc                    uint32    CRC-32C of everything after this field
+    attributes             int16     bits 0-2 codec, 3 log append time, 4 transactional,
+                                     5 control, 6 delete horizon
+    last offset delta      int32     last offset - base offset
+    base timestamp         int64     records hold differences to it; if bit 6 is set, it is
+                                     the delete horizon
+    max timestamp          int64     of all records; the append time if bit 3 is set
+    producer id            int64     -1: not idempotent
+    producer epoch         int16
+    base sequence          int32     of the first record
+    record count           int32
 """
 
 import struct
@@ -57,9 +61,7 @@ _INT32 = struct.Struct(">i")
 _SIZE_AT_8 = struct.Struct(">8xi")
 
 unpack_header = _FIELDS.unpack_from
-"""Raw access for code that counts microseconds: the thirteen fields of `BatchHeader` as a plain
-tuple.
-"""
+"""The fields of `BatchHeader` as a plain tuple, for code that counts microseconds."""
 
 
 class BatchHeader(NamedTuple):
@@ -120,9 +122,7 @@ class BatchHeader(NamedTuple):
 
     @property
     def delete_horizon_ms(self) -> int | None:
-        """When tombstones and markers in this batch may go; set by the first compaction that saw
-        them.
-        """
+        """When tombstones in this batch may go; set by the first compaction that saw them."""
         return self.base_timestamp if self.attributes & DELETE_HORIZON_BIT else None
 
     @property
@@ -138,13 +138,14 @@ class BatchHeader(NamedTuple):
 
 
 def read_header(buffer: Buffer, position: int = 0) -> BatchHeader:
-    """The header at `position`. Only its presence is checked: what it says may still be nonsense."""
+    """The header at `position`; it is only there, what it says may still be nonsense."""
     try:
         return tuple.__new__(BatchHeader, unpack_header(buffer, position))
     except struct.error:
         raise InvalidBatch(
             ErrorCode.CORRUPT_MESSAGE,
-            f"a batch needs a header of {HEADER_SIZE} bytes, found {max(0, len(buffer) - position)}",
+            f"a batch needs a header of {HEADER_SIZE} bytes, "
+            f"found {max(0, len(buffer) - position)}",
         ) from None
 
 
@@ -159,9 +160,7 @@ def pack_checked_fields(header: BatchHeader) -> bytes:
 
 
 def batches(buffer: Buffer) -> Iterator[tuple[BatchHeader, memoryview]]:
-    """Every whole batch in `buffer` with its bytes, unchecked; a tail cut off by a size limit is
-    left out.
-    """
+    """Every whole batch in `buffer` with its bytes, unchecked; a cut-off tail is left out."""
     view = memoryview(buffer)
     position, end = 0, len(view)
     while end - position >= HEADER_SIZE:
@@ -185,7 +184,7 @@ def set_base_offset(buffer: bytearray | memoryview, base_offset: int, position: 
 
 
 def set_leader_epoch(buffer: bytearray | memoryview, leader_epoch: int, position: int = 0) -> None:
-    """Patch the partition leader epoch of the batch at `position`; the checksum does not cover it."""
+    """Patch the leader epoch of the batch at `position`; the checksum does not cover it."""
     _INT32.pack_into(buffer, position + LEADER_EPOCH_POSITION, leader_epoch)
 
 
@@ -196,14 +195,12 @@ def set_place(
     leader_epoch: int,
     position: int = 0,
 ) -> None:
-    """Patch base offset and leader epoch in one go: what a leader does to every batch it appends."""
+    """Patch base offset and leader epoch at once, as a leader does to every batch it appends."""
     _PREFIX.pack_into(buffer, position, base_offset, batch_length, leader_epoch)
 
 
 def place_prefix(batch_length: int, base_offset: int, leader_epoch: int) -> bytes:
-    """The first 16 bytes of a placed batch, to be written before `batch[16:]` where the buffer is
-    read-only.
-    """
+    """The first 16 bytes of a placed batch, to go before `batch[16:]` if that is read-only."""
     return _PREFIX.pack(base_offset, batch_length, leader_epoch)
 
 

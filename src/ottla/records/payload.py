@@ -1,4 +1,4 @@
-"""The records inside a batch, after decompression: the one place where work is done record by record.
+"""The records inside a batch, decompressed: the one place where work is done record by record.
 
 Two functions and nothing else cross the border of this module, so that a compiled twin can take
 its place.
@@ -27,7 +27,7 @@ _INT64_MIN, _INT64_MAX = -(1 << 63), (1 << 63) - 1
 
 
 def encode_records(records: Iterable[Record], base_offset: int, base_timestamp: int) -> bytes:
-    """The records as they stand in an uncompressed batch with this base offset and base timestamp."""
+    """The records as they stand in an uncompressed batch with this base offset and timestamp."""
     parts: list[bytes] = []
     for offset, timestamp, key, value, headers in records:
         body = b"".join(
@@ -53,9 +53,7 @@ def decode_records(
     base_timestamp: int,
     append_time: int | None = None,
 ) -> list[Record]:
-    """The `count` records that fill `payload`; `append_time`, if given, stands for all their
-    timestamps.
-    """
+    """The `count` records that fill `payload`; `append_time` replaces all their timestamps."""
     end = len(payload)
     if not 0 <= count * _RECORD_BYTES_MIN <= end:
         raise _broken(f"{count} records cannot lie in {end} bytes")

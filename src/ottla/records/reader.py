@@ -21,9 +21,7 @@ __all__ = ["check_crc", "payload_of", "read_payload", "read_records"]
 
 
 def read_records(batch: Buffer, max_bytes: int = DECOMPRESSED_BYTES_MAX) -> list[Record]:
-    """All records of the batch at the front of `batch`. The checksum is the caller's business: see
-    `check_crc`.
-    """
+    """All records of the one batch in `batch`. Its checksum is not looked at: see `check_crc`."""
     header = read_header(batch)
     return read_payload(header, payload_of(header, batch, max_bytes))
 

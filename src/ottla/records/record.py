@@ -6,9 +6,7 @@ Headers: TypeAlias = tuple[tuple[str, bytes | None], ...]
 
 
 class Record(NamedTuple):
-    """A record with its absolute offset; a None value is a tombstone. Record attributes are unused
-    by the format.
-    """
+    """A record with its absolute offset; a None value is a tombstone."""
 
     offset: int
     timestamp: int

@@ -1,6 +1,4 @@
-"""The rules that only the records themselves can answer: keys on compacted topics, and the age of
-each record.
-"""
+"""The rules that only the records themselves can answer: their keys, and their age."""
 
 from collections.abc import Sequence
 
@@ -28,7 +26,7 @@ def check_records(records: Sequence[Record], rules: ProduceRules, now_ms: int) -
     if untimely_left:
         raise InvalidBatch(
             ErrorCode.INVALID_TIMESTAMP,
-            f"{len(errors)} of {len(records)} records were refused, the first because: {listed[0][1]}",
+            f"{len(errors)} of {len(records)} records were refused: {listed[0][1]}",
             listed,
         )
     raise InvalidBatch(

@@ -69,16 +69,14 @@ def rewrite(batch: Buffer, header: BatchHeader, rules: ProduceRules, now_ms: int
     if len(result) > rules.max_message_bytes:
         raise InvalidBatch(
             ErrorCode.MESSAGE_TOO_LARGE,
-            f"a batch of {header.size} bytes takes {len(result)} bytes as {target.name.lower()}, the codec of the "
-            f"topic; max.message.bytes is {rules.max_message_bytes}",
+            f"a batch of {header.size} bytes takes {len(result)} with the topic's compression.type "
+            f"{target.name.lower()}; max.message.bytes is {rules.max_message_bytes}",
         )
     return result
 
 
 def stamp_log_append_time(batch: Buffer, now_ms: int) -> Buffer:
-    """Make `now_ms` the timestamp of every record by the header alone: in place, or in a copy if
-    it is read-only.
-    """
+    """Make `now_ms` the time of every record, by the header alone; in place unless read-only."""
     view = memoryview(batch)
     if view.readonly:
         view = memoryview(bytearray(view))
@@ -90,9 +88,7 @@ def stamp_log_append_time(batch: Buffer, now_ms: int) -> Buffer:
 
 
 def _renumbered(records: list[Record], header: BatchHeader) -> list[Record] | None:
-    """The records with consecutive offsets if theirs are not: some old clients number them wrongly
-    inside a batch.
-    """
+    """The records with consecutive offsets if theirs are not: some old clients number wrongly."""
     base = header.base_offset
     if all(record.offset == offset for offset, record in enumerate(records, base)):
         return None

@@ -10,6 +10,7 @@ from ottla.records.codec import Codec
 from ottla.records.crc import crc32c
 from ottla.records.errors import InvalidBatch
 from ottla.records.header import (
+    ATTRIBUTES_LOW_BYTE_POSITION,
     CHECKED_FROM,
     CODEC_MASK,
     CONTROL_BIT,
@@ -38,7 +39,7 @@ __all__ = [
 ]
 
 ZSTD_PRODUCE_VERSION_MIN = 7
-_LEGACY_BATCH_LENGTH_MIN = 14
+_LEGACY_BATCH_SIZE_MIN = LOG_OVERHEAD + 14
 _REFUSED_BITS = CONTROL_BIT | LOG_APPEND_TIME_BIT
 _LZ4, _ZSTD = int(Codec.LZ4), int(Codec.ZSTD)
 
@@ -54,7 +55,8 @@ def validate_produced(
     """
     size = len(records)
     if size < HEADER_SIZE:
-        raise _cut_off(records, produce_version)
+        _check_shape(records, produce_version)
+        raise _too_short(size)
     fields = unpack_header(records)
     header: BatchHeader = tuple.__new__(BatchHeader, fields)
     (
@@ -93,7 +95,7 @@ def validate_produced(
 def _judge(
     header: BatchHeader, records: memoryview, rules: ProduceRules, produce_version: int
 ) -> None:
-    _check_shape(header, records, produce_version)
+    _check_shape(records, produce_version)
     if header.base_offset != 0:
         raise _invalid(f"the base offset of a produced batch must be 0, not {header.base_offset}")
     if header.size > rules.max_message_bytes:
@@ -102,7 +104,7 @@ def _judge(
             f"the batch has {header.size} bytes; max.message.bytes is {rules.max_message_bytes}",
         )
     if header.size < HEADER_SIZE:
-        raise _corrupt(f"the batch has {header.size} bytes; its header alone takes {HEADER_SIZE}")
+        raise _too_short(header.size)
     computed = crc32c(records[CHECKED_FROM : header.size])
     if computed != header.crc:
         raise _corrupt(f"the checksum is {computed:#010x}, the header says {header.crc:#010x}")
@@ -111,24 +113,37 @@ def _judge(
     _check_attributes(header)
 
 
-def _check_shape(header: BatchHeader, records: memoryview, produce_version: int) -> None:
-    """Exactly one batch, of a version and codec that this version of the request may carry."""
-    if header.batch_length < _LEGACY_BATCH_LENGTH_MIN:
-        raise _corrupt(f"the batch length is {header.batch_length}")
-    if not 0 <= header.magic <= MAGIC:
-        raise _corrupt(f"the format version (magic) is {header.magic}, expected {MAGIC}")
-    if header.size > len(records):
-        raise _cut_off(records, produce_version)
-    if header.magic != MAGIC:
-        raise _invalid(f"batches of format version {header.magic} are not accepted, only {MAGIC}")
-    if header.attributes & CODEC_MASK == Codec.ZSTD and produce_version < ZSTD_PRODUCE_VERSION_MIN:
+def _check_shape(records: memoryview, produce_version: int) -> None:
+    """Exactly one batch, of a format and codec that this version of the request may carry."""
+    if not _holds_batch(records):
+        raise _invalid(
+            f"a produce request needs a whole batch for each partition, but the {len(records)} "
+            "bytes of this one hold none"
+        )
+    if (magic := records[MAGIC_POSITION]) != MAGIC:
+        raise _invalid(f"batches of format version {magic} are not accepted, only {MAGIC}")
+    codec = records[ATTRIBUTES_LOW_BYTE_POSITION] & CODEC_MASK
+    if codec == Codec.ZSTD and produce_version < ZSTD_PRODUCE_VERSION_MIN:
         raise InvalidBatch(
             ErrorCode.UNSUPPORTED_COMPRESSION_TYPE,
-            f"zstd needs version {ZSTD_PRODUCE_VERSION_MIN} of the produce request, not {produce_version}",
+            f"zstd needs produce version {ZSTD_PRODUCE_VERSION_MIN}, this is {produce_version}",
         )
-    rest = records[header.size :]
-    if len(rest) > MAGIC_POSITION and 0 <= batch_size_at(rest) <= len(rest):
-        raise _invalid("a produce request carries exactly one batch for each partition, found more")
+    if _holds_batch(records[batch_size_at(records) :]):
+        raise _invalid("a produce request carries one batch for each partition, found more")
+
+
+def _holds_batch(view: memoryview) -> bool:
+    """Whether a whole batch of any format begins here; raises if what begins cannot be one."""
+    if len(view) < LOG_OVERHEAD:
+        return False
+    size = batch_size_at(view)
+    if size < _LEGACY_BATCH_SIZE_MIN:
+        raise _too_short(size)
+    if len(view) <= MAGIC_POSITION:
+        return False
+    if (magic := view[MAGIC_POSITION]) > MAGIC:
+        raise _corrupt(f"its format version (magic) is {magic}, expected {MAGIC}")
+    return size <= len(view)
 
 
 def _check_count(header: BatchHeader) -> None:
@@ -171,15 +186,9 @@ def _judge_records(
     if latest != header.max_timestamp and not rules.log_append_time:
         raise InvalidBatch(
             ErrorCode.INVALID_TIMESTAMP,
-            f"the header gives {header.max_timestamp} as the highest timestamp, the records {latest}",
+            f"the highest timestamp is {header.max_timestamp} by the header, "
+            f"{latest} by the records",
         )
-
-
-def _cut_off(records: memoryview, produce_version: int) -> InvalidBatch:
-    return _invalid(
-        f"version {produce_version} of the produce request needs one whole batch for each partition, "
-        f"found {len(records)} bytes that are none"
-    )
 
 
 def _invalid(message: str) -> InvalidBatch:
@@ -188,3 +197,7 @@ def _invalid(message: str) -> InvalidBatch:
 
 def _corrupt(message: str) -> InvalidBatch:
     return InvalidBatch(ErrorCode.CORRUPT_MESSAGE, f"the batch is damaged: {message}")
+
+
+def _too_short(size: int) -> InvalidBatch:
+    return _corrupt(f"it claims {size} bytes, and its header alone takes {HEADER_SIZE}")

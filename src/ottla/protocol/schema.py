@@ -75,7 +75,9 @@ class Field:
     @property
     def struct_class(self) -> type[Struct] | None:
         """The class of the struct, or of the structs in the array; None for plain values."""
-        return self.element if isinstance(self.element, StructMeta) else None
+        if isinstance(self.element, StructMeta):
+            return cast("type[Struct]", self.element)
+        return None
 
 
 def in_versions(version: int, versions: str) -> bool:
@@ -209,9 +211,7 @@ class Struct(metaclass=StructMeta):
     def __eq__(self, other: object) -> bool:
         if not isinstance(other, _declared_class(type(self))):
             return NotImplemented
-        return all(
-            getattr(self, field.name) == getattr(other, field.name) for field in self.FIELDS
-        )
+        return all(getattr(self, field.name) == getattr(other, field.name) for field in self.FIELDS)
 
     __hash__ = None  # type: ignore[assignment]
 
@@ -255,8 +255,8 @@ def shared_default(cls: type[Struct]) -> Struct:
     """The one default value of a struct field: most answers carry several and change none."""
     shared = _shared_defaults.get(cls)
     if shared is None:
-        read_only = StructMeta(cls.__name__, (_ReadOnly, cls), {})
-        shared = cast(Struct, object.__new__(read_only))
+        read_only = cast("type[Struct]", StructMeta(cls.__name__, (_ReadOnly, cls), {}))
+        shared = object.__new__(read_only)
         for field in cls.FIELDS:
             object.__setattr__(shared, field.name, default_value(field))
         _shared_defaults[cls] = shared
@@ -296,14 +296,14 @@ def constructor(cls: type[Struct]) -> Callable[..., None]:
         default = default_source(field, names)
         if default == "[]":
             parameters.append(f"{field.name}=MISSING")
-            body.append(
-                f"    self.{field.name} = [] if {field.name} is MISSING else {field.name}"
-            )
+            body.append(f"    self.{field.name} = [] if {field.name} is MISSING else {field.name}")
         else:
             parameters.append(f"{field.name}={default}")
             body.append(f"    self.{field.name} = {field.name}")
     names["MISSING"] = object()
     star = "*, " if parameters else ""
-    source = f"def __init__(self, {star}{', '.join(parameters)}):\n" + "\n".join(body or ["    pass"])
+    source = f"def __init__(self, {star}{', '.join(parameters)}):\n" + "\n".join(
+        body or ["    pass"]
+    )
     exec(compile(source, f"<constructor of {cls.__name__}>", "exec"), names)
     return cast(Callable[..., None], names["__init__"])

@@ -1,0 +1,1 @@
+"""The values (and type) of control records inside batches."""

@@ -1,0 +1,1 @@
+"""What coordinators store in their internal topics: keys and values."""

@@ -1,0 +1,14 @@
+"""StreamsGroupTargetAssignmentMetadata, record type 20."""
+
+from __future__ import annotations
+
+from ottla.protocol.schema import Message, int32, int64, string
+
+
+class StreamsGroupTargetAssignmentMetadataKey(Message, api_key=20, versions=(0, 0)):
+    group_id: str = string()
+
+
+class StreamsGroupTargetAssignmentMetadataValue(Message, api_key=20, versions=(0, 0), flexible=0):
+    assignment_epoch: int = int32()
+    assignment_timestamp: int = int64(tag=0, ignorable=True)

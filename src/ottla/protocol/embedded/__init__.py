@@ -1,0 +1,1 @@
+"""Data that other messages carry as plain bytes."""

@@ -1,0 +1,54 @@
+"""BeginQuorumEpoch, API 53."""
+
+from __future__ import annotations
+
+from ottla.protocol.schema import Message, Struct, array, int16, int32, string, uint16, uuid
+
+
+class RequestPartitionData(Struct):
+    partition_index: int = int32()
+    voter_directory_id: bytes = uuid("1+", ignorable=True)
+    leader_id: int = int32()
+    leader_epoch: int = int32()
+
+
+class RequestTopicData(Struct):
+    topic_name: str = string()
+    partitions: list[RequestPartitionData] = array(RequestPartitionData)
+
+
+class LeaderEndpoint(Struct):
+    name: str = string()
+    host: str = string()
+    port: int = uint16()
+
+
+class BeginQuorumEpochRequest(Message, api_key=53, versions=(0, 1), flexible=1):
+    cluster_id: str | None = string(nullable=True, default=None)
+    voter_id: int = int32("1+", default=-1, ignorable=True)
+    topics: list[RequestTopicData] = array(RequestTopicData)
+    leader_endpoints: list[LeaderEndpoint] = array(LeaderEndpoint, "1+", ignorable=True)
+
+
+class ResponsePartitionData(Struct):
+    partition_index: int = int32()
+    error_code: int = int16()
+    leader_id: int = int32()
+    leader_epoch: int = int32()
+
+
+class ResponseTopicData(Struct):
+    topic_name: str = string()
+    partitions: list[ResponsePartitionData] = array(ResponsePartitionData)
+
+
+class NodeEndpoint(Struct):
+    node_id: int = int32()
+    host: str = string()
+    port: int = uint16()
+
+
+class BeginQuorumEpochResponse(Message, api_key=53, versions=(0, 1), flexible=1):
+    error_code: int = int16()
+    topics: list[ResponseTopicData] = array(ResponseTopicData)
+    node_endpoints: list[NodeEndpoint] = array(NodeEndpoint, "1+", tag=0)

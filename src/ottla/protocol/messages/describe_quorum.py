@@ -1,0 +1,60 @@
+"""DescribeQuorum, API 55."""
+
+from __future__ import annotations
+
+from ottla.protocol.schema import Message, Struct, array, int16, int32, int64, string, uint16, uuid
+
+
+class RequestPartitionData(Struct):
+    partition_index: int = int32()
+
+
+class RequestTopicData(Struct):
+    topic_name: str = string()
+    partitions: list[RequestPartitionData] = array(RequestPartitionData)
+
+
+class DescribeQuorumRequest(Message, api_key=55, versions=(0, 2), flexible=0):
+    topics: list[RequestTopicData] = array(RequestTopicData)
+
+
+class ReplicaState(Struct):
+    replica_id: int = int32()
+    replica_directory_id: bytes = uuid("2+")
+    log_end_offset: int = int64()
+    last_fetch_timestamp: int = int64("1+", default=-1, ignorable=True)
+    last_caught_up_timestamp: int = int64("1+", default=-1, ignorable=True)
+
+
+class ResponsePartitionData(Struct):
+    partition_index: int = int32()
+    error_code: int = int16()
+    error_message: str | None = string("2+", nullable=True, ignorable=True)
+    leader_id: int = int32()
+    leader_epoch: int = int32()
+    high_watermark: int = int64()
+    current_voters: list[ReplicaState] = array(ReplicaState)
+    observers: list[ReplicaState] = array(ReplicaState)
+
+
+class ResponseTopicData(Struct):
+    topic_name: str = string()
+    partitions: list[ResponsePartitionData] = array(ResponsePartitionData)
+
+
+class Listener(Struct):
+    name: str = string()
+    host: str = string()
+    port: int = uint16()
+
+
+class Node(Struct):
+    node_id: int = int32()
+    listeners: list[Listener] = array(Listener)
+
+
+class DescribeQuorumResponse(Message, api_key=55, versions=(0, 2), flexible=0):
+    error_code: int = int16()
+    error_message: str | None = string("2+", nullable=True, ignorable=True)
+    topics: list[ResponseTopicData] = array(ResponseTopicData)
+    nodes: list[Node] = array(Node, "2+")

@@ -1,0 +1,43 @@
+"""OffsetCommit, API 8."""
+
+from __future__ import annotations
+
+from ottla.protocol.schema import Message, Struct, array, int16, int32, int64, string, uuid
+
+
+class OffsetCommitRequestPartition(Struct):
+    partition_index: int = int32()
+    committed_offset: int = int64()
+    committed_leader_epoch: int = int32("6+", default=-1, ignorable=True)
+    committed_metadata: str | None = string(nullable=True)
+
+
+class OffsetCommitRequestTopic(Struct):
+    name: str = string("2-9", ignorable=True)
+    topic_id: bytes = uuid("10+", ignorable=True)
+    partitions: list[OffsetCommitRequestPartition] = array(OffsetCommitRequestPartition)
+
+
+class OffsetCommitRequest(Message, api_key=8, versions=(2, 10), flexible=8):
+    group_id: str = string()
+    generation_id_or_member_epoch: int = int32(default=-1, ignorable=True)
+    member_id: str = string(ignorable=True)
+    group_instance_id: str | None = string("7+", nullable=True, default=None)
+    retention_time_ms: int = int64("2-4", default=-1, ignorable=True)
+    topics: list[OffsetCommitRequestTopic] = array(OffsetCommitRequestTopic)
+
+
+class OffsetCommitResponsePartition(Struct):
+    partition_index: int = int32()
+    error_code: int = int16()
+
+
+class OffsetCommitResponseTopic(Struct):
+    name: str = string("2-9", ignorable=True)
+    topic_id: bytes = uuid("10+", ignorable=True)
+    partitions: list[OffsetCommitResponsePartition] = array(OffsetCommitResponsePartition)
+
+
+class OffsetCommitResponse(Message, api_key=8, versions=(2, 10), flexible=8):
+    throttle_time_ms: int = int32("3+", ignorable=True)
+    topics: list[OffsetCommitResponseTopic] = array(OffsetCommitResponseTopic)

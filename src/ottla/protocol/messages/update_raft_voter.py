@@ -1,0 +1,38 @@
+"""UpdateRaftVoter, API 82."""
+
+from __future__ import annotations
+
+from ottla.protocol.schema import Message, Struct, array, int16, int32, string, struct, uint16, uuid
+
+
+class Listener(Struct):
+    name: str = string()
+    host: str = string()
+    port: int = uint16()
+
+
+class KRaftVersionFeature(Struct):
+    min_supported_version: int = int16()
+    max_supported_version: int = int16()
+
+
+class UpdateRaftVoterRequest(Message, api_key=82, versions=(0, 0), flexible=0):
+    cluster_id: str | None = string(nullable=True)
+    current_leader_epoch: int = int32()
+    voter_id: int = int32()
+    voter_directory_id: bytes = uuid()
+    listeners: list[Listener] = array(Listener)
+    k_raft_version_feature: KRaftVersionFeature = struct(KRaftVersionFeature)
+
+
+class CurrentLeader(Struct):
+    leader_id: int = int32(default=-1)
+    leader_epoch: int = int32(default=-1)
+    host: str = string()
+    port: int = int32()
+
+
+class UpdateRaftVoterResponse(Message, api_key=82, versions=(0, 0), flexible=0):
+    throttle_time_ms: int = int32()
+    error_code: int = int16()
+    current_leader: CurrentLeader = struct(CurrentLeader, tag=0)

@@ -1,0 +1,10 @@
+"""UnfenceBrokerRecord, record type 8."""
+
+from __future__ import annotations
+
+from ottla.protocol.schema import Message, int32, int64
+
+
+class UnfenceBrokerRecord(Message, api_key=8, versions=(0, 0), flexible=0):
+    id: int = int32()
+    epoch: int = int64()

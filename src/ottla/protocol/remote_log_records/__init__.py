@@ -1,0 +1,1 @@
+"""The records that track segments in remote storage."""

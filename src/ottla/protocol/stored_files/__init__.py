@@ -1,0 +1,1 @@
+"""Files beside the log that have a declared form."""

@@ -1,0 +1,142 @@
+"""Brokers for the tests that need a real one.
+
+By default that is Ottla, started as its users start it. With `OTTLA_TEST_TARGET=kafka` and
+`OTTLA_KAFKA_LIBS=<folder of jars>` the same tests run against Apache Kafka, which shows that a test
+asks for Kafka's behaviour and not for ours.
+"""
+
+from __future__ import annotations
+
+import os
+import shutil
+import signal
+import sys
+import uuid
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).resolve().parent.parent
+for _folder in (ROOT, ROOT / "scripts"):
+    if str(_folder) not in sys.path:
+        sys.path.insert(0, str(_folder))
+
+from bench.brokers import Broker, Kafka, Ottla  # noqa: E402
+
+import fetch_kafka  # noqa: E402
+
+TARGET = os.environ.get("OTTLA_TEST_TARGET", "ottla")
+JVM_ENDED_BY_SIGNAL = {0, 130, 143}
+
+MakeBroker = Callable[..., Broker]
+
+
+def pytest_configure(config: pytest.Config) -> None:
+    config.addinivalue_line("markers", "ottla_only: asks for something that Kafka does not promise")
+    # kafka-python reads its own resources in a way that Python has since deprecated.
+    config.addinivalue_line("filterwarnings", "ignore:(read|open)_text is deprecated")
+    if TARGET not in ("ottla", "kafka"):
+        raise pytest.UsageError(f"OTTLA_TEST_TARGET is {TARGET!r}; it must be ottla or kafka")
+
+
+def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    if TARGET == "kafka":
+        skip = pytest.mark.skip(reason="asks for something that Kafka does not promise")
+        for item in items:
+            if item.get_closest_marker("ottla_only"):
+                item.add_marker(skip)
+
+
+def build(folder: Path, options: Mapping[str, str] | None = None) -> Broker:
+    if TARGET == "kafka":
+        libs = fetch_kafka.find()
+        if libs is None:
+            pytest.fail("OTTLA_TEST_TARGET=kafka needs OTTLA_KAFKA_LIBS, the folder of its jars")
+        return Kafka(folder, options, libs=libs)
+    return Ottla(folder, options)
+
+
+def end(broker: Broker, number: signal.Signals) -> None:
+    """Stop as an operator would, and insist on a clean end."""
+    code = broker.stop(number)
+    clean = {0} if TARGET == "ottla" else JVM_ENDED_BY_SIGNAL
+    assert code in clean, f"{broker.name} ended with {code} after {number.name}:\n{broker.tail()}"
+
+
+@pytest.fixture(scope="session")
+def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
+    """One broker with default settings for all tests of a worker: use unique topics."""
+    shared = build(tmp_path_factory.mktemp("broker"))
+    try:
+        yield shared.start()
+        end(shared, signal.SIGINT)
+    finally:
+        shared.remove()
+
+
+@pytest.fixture
+def fresh_broker(tmp_path: Path) -> Iterator[MakeBroker]:
+    """`fresh_broker({"key": "value"})` starts a broker that this test alone uses and may kill."""
+    made: list[Broker] = []
+
+    def make(options: Mapping[str, str] | None = None, *, start: bool = True) -> Broker:
+        one = build(tmp_path / f"broker-{len(made)}", options)
+        made.append(one)
+        return one.start() if start else one
+
+    try:
+        yield make
+        for one in made:
+            if one.running:
+                end(one, signal.SIGTERM)
+    finally:
+        for one in made:
+            one.remove()
+
+
+@pytest.fixture
+def bootstrap(broker: Broker) -> str:
+    return broker.address
+
+
+@pytest.fixture
+def topic(request: pytest.FixtureRequest) -> str:
+    """A name that no other test uses."""
+    return f"{request.node.originalname[:60]}.{uuid.uuid4().hex[:12]}"
+
+
+@pytest.fixture(scope="session")
+def kafka_libs() -> Path:
+    """Kafka's jars, for tests that use its own tools."""
+    libs = fetch_kafka.find()
+    if libs is None or shutil.which("java") is None:
+        pytest.skip("no Apache Kafka jars: run scripts/fetch_kafka.py (needs Java and Maven)")
+    return libs
+
+
+def missing(what: str) -> None:
+    """A tool is absent: a developer may skip what needs it, CI may not."""
+    if os.environ.get("CI"):
+        pytest.fail(f"{what}; in CI nothing may be skipped")
+    pytest.skip(what)
+
+
+@pytest.fixture(scope="session")
+def kcat_program() -> str:
+    program = shutil.which("kcat") or shutil.which("kafkacat")
+    if program is None:
+        missing("kcat is not installed (Debian and Ubuntu: apt-get install kcat)")
+    assert program is not None
+    return program
+
+
+@pytest.fixture(scope="session")
+def node_program() -> str:
+    program = shutil.which("node")
+    if program is None:
+        missing("node is not installed (version 20 or newer)")
+    if not (ROOT / "tests/clients/kafkajs/node_modules").is_dir():
+        missing("the node clients are not installed: npm ci --prefix tests/clients/kafkajs")
+    assert program is not None
+    return program

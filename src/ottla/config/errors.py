@@ -1,6 +1,6 @@
 """What can be wrong with a configuration, all of it told at once."""
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 
@@ -29,11 +29,22 @@ class Unknown(NamedTuple):
 
 
 class ConfigError(ValueError):
-    """A configuration that cannot be used; `problems` lists every reason, not only the first."""
+    """A configuration that cannot be used; `problems` lists every reason, not only the first.
 
-    def __init__(self, problems: Sequence[Problem | Unknown]) -> None:
+    `where` says at which file and line a key was set, for those that came from a file.
+    """
+
+    def __init__(
+        self, problems: Sequence[Problem | Unknown], where: Mapping[str, str] | None = None
+    ) -> None:
         self.problems = tuple(problems)
-        super().__init__("\n".join(map(str, self.problems)))
+        places = where or {}
+        super().__init__(
+            "\n".join(
+                f"{places[problem.key]}: {problem}" if problem.key in places else str(problem)
+                for problem in self.problems
+            )
+        )
 
     @classmethod
     def of(cls, key: str, value: str | None, expected: str) -> "ConfigError":

@@ -8,7 +8,6 @@ Two lines a key: importance, type, name, default and limits; then what it means.
 Without `=` a key has no default. `internal` after the importance hides a key from listings.
 """
 
-import re
 from typing import Any, Final, NamedTuple
 
 from ottla.config.limits import Limit, parse_limit
@@ -16,10 +15,6 @@ from ottla.config.updates import READ_ONLY, UPDATE_MODES
 from ottla.config.used import USED
 from ottla.config.values import ConfigType, IllTyped, parse_value, value_text
 
-_DECLARATION = re.compile(
-    r"(?P<importance>high|medium|low)(?P<internal> internal)? (?P<type>\w+) (?P<name>\S+)"
-    r"(?: =(?P<default>[^(]*))?(?: ?\((?P<limit>.+)\))?"
-)
 _TYPES: Final = {kind.name.lower(): kind for kind in ConfigType}
 
 
@@ -61,18 +56,17 @@ def declare(text: str) -> dict[str, ConfigKey]:
 
 
 def _key(declaration: str, doc: str) -> ConfigKey:
-    match = _DECLARATION.fullmatch(declaration.strip())
-    if match is None:
-        raise ValueError(f"not a declaration of a key: {declaration!r}")
-    importance, internal, kind_name, name, default, limit = match.groups()
+    facts, _, limit = declaration.partition(" (")
+    left, equals, default = facts.partition(" =")
+    importance, *internal, kind_name, name = left.split()
     kind = _TYPES[kind_name]
     return ConfigKey(
         name,
         kind,
-        None if default is None else parse_value(kind, default),
-        None if limit is None else parse_limit(limit),
+        parse_value(kind, default) if equals else None,
+        parse_limit(limit.removesuffix(")")) if limit else None,
         importance,
-        internal is not None,
+        bool(internal),
         doc.strip(),
         name in USED,
         UPDATE_MODES.get(name, READ_ONLY),

@@ -88,31 +88,30 @@ class Check:
         return self.expected
 
 
-_AT_LEAST = re.compile(r"at least (-?[0-9.]+)")
-_RANGE = re.compile(r"(-?[0-9.]+) to (-?[0-9.]+)")
-_REPLICA = re.compile(r"[0-9]+:[0-9]+")
-_VOTER = re.compile(r"[0-9]+@(\[[0-9a-zA-Z:.%]+\]|[^\s:@]+):[0-9]+")
-_ADDRESS = re.compile(r"(\[[0-9a-zA-Z:.%]+\]|[^\s:@]+):[0-9]+")
+# Patterns are compiled when first needed: the broker imports this module at every start.
+_REPLICA: Final = r"[0-9]+:[0-9]+"
+_ADDRESS: Final = r"(\[[0-9a-zA-Z:.%]+\]|[^\s:@]+):[0-9]+"
+_VOTER: Final = r"[0-9]+@" + _ADDRESS
+_DURATION: Final = r"(?i)by_duration:P(?=.)([0-9]+D)?(T(?=.)([0-9]+H)?([0-9]+M)?([0-9.]+S)?)?"
 
-_DURATION = re.compile(
-    r"by_duration:P(?=.)([0-9]+D)?(T(?=.)([0-9]+H)?([0-9]+M)?([0-9.]+S)?)?", re.I
-)
+
+def _all_match(pattern: str) -> Callable[[tuple[str, ...]], bool]:
+    return lambda items: all(re.fullmatch(pattern, item) for item in items)
+
+
+_are_replicas: Final = _all_match(_REPLICA)
 
 _NAMED: Final[dict[str, Limit]] = {
     "non-empty": Check(lambda text: text != "", "a non-empty string"),
     "1 to 9 or -1": Check(lambda n: n == -1 or 1 <= n <= 9, "between 1 and 9 or equal to -1"),
     "replicas": Check(
-        lambda items: items in ((), ("",), ("*",)) or all(map(_REPLICA.fullmatch, items)),
+        lambda items: items in ((), ("",), ("*",)) or _are_replicas(items),
         "'*' or a list of partition:broker pairs such as 0:1,1:2",
     ),
-    "voters": Check(
-        lambda items: all(map(_VOTER.fullmatch, items)), "a list of id@host:port entries"
-    ),
-    "addresses": Check(
-        lambda items: all(map(_ADDRESS.fullmatch, items)), "a list of host:port entries"
-    ),
+    "voters": Check(_all_match(_VOTER), "a list of id@host:port entries"),
+    "addresses": Check(_all_match(_ADDRESS), "a list of host:port entries"),
     "offset reset": Check(
-        lambda text: text in ("latest", "earliest") or _DURATION.fullmatch(text) is not None,
+        lambda text: text in ("latest", "earliest") or re.fullmatch(_DURATION, text) is not None,
         "latest, earliest or by_duration:PnDTnHnMn.nS",
     ),
 }
@@ -123,10 +122,11 @@ def parse_limit(text: str) -> Limit:
     """A limit in the words of a declaration, such as `at least 1` or `one of a, b`."""
     if limit := _NAMED.get(text):
         return limit
-    if found := _RANGE.fullmatch(text):
-        return Range(_number(found[1]), _number(found[2]))
-    if found := _AT_LEAST.fullmatch(text):
-        return Range(_number(found[1]))
+    if text.startswith("at least "):
+        return Range(_number(text.removeprefix("at least ")))
+    if " to " in text:
+        least, most = text.split(" to ")
+        return Range(_number(least), _number(most))
     kind, _, rest = text.partition(" of ")
     words = rest.split(", ") if rest else []
     match kind:

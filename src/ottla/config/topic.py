@@ -2,15 +2,13 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any, Final
+from typing import Any, Final
 
+from ottla.config.broker import BrokerConfig
 from ottla.config.definitions.topic import KEYS as TOPIC_KEYS
 from ottla.config.errors import ConfigError, Problem, Unknown
 from ottla.config.synonyms import TOPIC_SYNONYMS
 from ottla.config.values import IllTyped
-
-if TYPE_CHECKING:
-    from ottla.config.broker import BrokerConfig
 
 _USE_RETENTION: Final = -2
 
@@ -55,7 +53,7 @@ class TopicConfig:
     follower_replication_throttled_replicas: tuple[str, ...] = ()
 
     @classmethod
-    def build(cls, broker: "BrokerConfig", overrides: Mapping[str, str]) -> "TopicConfig":
+    def build(cls, broker: BrokerConfig, overrides: Mapping[str, str]) -> "TopicConfig":
         """The broker's defaults with `overrides` on top; raises `ConfigError` for bad overrides."""
         values: dict[str, Any] = {
             topic_key: broker[synonyms[0].name] for topic_key, synonyms in TOPIC_SYNONYMS.items()
@@ -114,7 +112,7 @@ def parse_topic_overrides(overrides: Mapping[str, str]) -> dict[str, Any]:
 
 
 def validate_topic_overrides(
-    overrides: Mapping[str, str], broker: "BrokerConfig | None" = None
+    overrides: Mapping[str, str], broker: BrokerConfig | None = None
 ) -> None:
     """Refuses with `ConfigError` what a topic may not set. With `broker`, settings are also
     checked against the defaults that would be in force beside them."""

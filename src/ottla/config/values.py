@@ -4,19 +4,13 @@ The reading rules are those of Kafka's parser rather than Python's: surrounding 
 `1_000` is no number, `yes` is no boolean, an int has 32 bits.
 """
 
-import math
 import re
 from collections.abc import Callable
 from enum import IntEnum
 from typing import Any, Final
 
-INT_MAX: Final = 2**31 - 1
-LONG_MAX: Final = 2**63 - 1
-DOUBLE_MAX: Final = math.ldexp(2 - 2**-52, 1023)
-
-_INTEGER = re.compile(r"[+-]?[0-9]+")
-_DOUBLE = re.compile(r"[+-]?(NaN|Infinity|([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?)[fFdD]?")
-_COMMA = re.compile(r"\s*,\s*")
+# Compiled when first needed, for the broker imports this module at every start.
+_DOUBLE: Final = r"[+-]?(NaN|Infinity|([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?)[fFdD]?"
 
 
 class ConfigType(IntEnum):
@@ -50,7 +44,8 @@ def _integer(bits: int, name: str) -> Callable[[str], int]:
     limit = 1 << (bits - 1)
 
     def parse(text: str) -> int:
-        if _INTEGER.fullmatch(text) and -limit <= (number := int(text)) < limit:
+        digits = text[1:] if text[:1] in ("+", "-") else text
+        if digits.isascii() and digits.isdigit() and -limit <= (number := int(text)) < limit:
             return number
         raise IllTyped(f"expected a whole number of type {name} ({bits} bits)")
 
@@ -58,14 +53,14 @@ def _integer(bits: int, name: str) -> Callable[[str], int]:
 
 
 def _double(text: str) -> float:
-    if not _DOUBLE.fullmatch(text):
+    if not re.fullmatch(_DOUBLE, text):
         raise IllTyped("expected a number of type double")
     return float(text.rstrip("fFdD"))
 
 
 def _list(text: str) -> tuple[str, ...]:
     # A value given twice counts once, as Kafka has it.
-    return tuple(dict.fromkeys(_COMMA.split(text))) if text else ()
+    return tuple(dict.fromkeys(map(str.strip, text.split(",")))) if text else ()
 
 
 _PARSERS: Final[dict[ConfigType, Callable[[str], Any]]] = {

@@ -93,8 +93,6 @@ medium long log.cleaner.max.compaction.lag.ms = 9223372036854775807 (at least 1)
     Longest time a record may stay uncompacted.
 high int message.max.bytes = 1048588 (at least 0)
     Largest record batch accepted, as it arrives (compressed if it is compressed).
-high int min.insync.replicas = 1 (at least 1)
-    Replicas that must have a record before acks=all is answered.
 high string compression.type = producer (one of uncompressed, zstd, lz4, snappy, gzip, producer)
     Codec batches are stored with; `producer` keeps what the producer chose.
 medium int compression.gzip.level = -1 (1 to 9 or -1)
@@ -103,20 +101,10 @@ medium int compression.lz4.level = 9 (1 to 17)
     Level for lz4 when the broker recompresses.
 medium int compression.zstd.level = 3 (-131072 to 22)
     Level for zstd when the broker recompresses.
-low int producer.id.expiration.ms = 86400000 (at least 1)
-    How long an idle producer's id is remembered.
-low internal int producer.id.expiration.check.interval.ms = 600000 (at least 1)
-    How often idle producer ids are looked for.
 low class create.topic.policy.class.name
     Class that may refuse a new topic.
 low class alter.config.policy.class.name
     Class that may refuse a configuration change.
 medium list cordoned.log.dirs = (list)
     Folders that take no new partitions.
-low internal long internal.metadata.delete.delay.millis = 60000
-    Delay before obsolete metadata files go.
-low internal int internal.metadata.log.segment.bytes
-    Segment size of the metadata log, below the usual limit.
-low internal int internal.metadata.max.batch.size.in.bytes = 8388608
-    Largest batch of the metadata log.
 """)

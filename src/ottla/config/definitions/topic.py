@@ -1,4 +1,4 @@
-"""Keys a topic may set for itself. Most have a broker key as their default: see `synonyms`."""
+"""Keys a topic may set for itself; `ottla.config.synonyms` says where their defaults come from."""
 
 from typing import Final
 

@@ -1,0 +1,203 @@
+"""The broker's settings: Kafka's defaults, then the file, then what was set at run time."""
+
+from collections.abc import Iterator, Mapping
+from typing import Any, Final
+
+from ottla.config.definitions import BROKER_KEYS
+from ottla.config.endpoints import Endpoints, resolve_endpoints
+from ottla.config.errors import ConfigError, Problem, Unknown
+from ottla.config.listeners import Listener
+from ottla.config.names import find_key, is_listener_key, is_plugin_key, unknown_key
+from ottla.config.rules import broken_rules, parse_ip_overrides
+from ottla.config.synonyms import BROKER_SYNONYMS
+from ottla.config.updates import READ_ONLY
+from ottla.config.values import IllTyped
+
+# Kafka demands these of its user; a node that runs alone can answer for itself.
+_OWNdef _changeable(given: Mapping[str, str]) -> dict[str, str]:
+    """Without the keys that only a restart can change, should any have been stored."""
+    return {
+        name: text
+        for name, text in given.items()
+        if (key := BROKER_KEYS.get(name)) is None or key.update_mode != READ_ONLY
+    }
+
+
+_DEFAULTS: Final[dict[str, Any]] = {
+    "node.id": 1,
+    "process.roles": ("broker", "controller"),
+    "controller.listener.names": (),
+}
+_HIDDEN: Final = "[hidden]"
+_NOTHING: Final[Mapping[str, str]] = {}
+
+
+class BrokerConfig:
+    """Typed values by Kafka's names: `config["log.segment.bytes"]`. Immutable.
+
+    Keys that stand for each other are resolved under the strongest name, so that
+    `config["log.retention.ms"]` has a value also where only `log.retention.hours` was given.
+    """
+
+    __slots__ = ("_endpoints", "_values", "cluster_default", "explicit", "ignored", "per_broker")
+
+    def __init__(
+        self,
+        explicit: Mapping[str, str],
+        values: dict[str, Any],
+        endpoints: Endpoints,
+        *,
+        cluster_default: Mapping[str, str] = _NOTHING,
+        per_broker: Mapping[str, str] = _NOTHING,
+        ignored: tuple[Problem | Unknown, ...] = (),
+    ) -> None:
+        self.explicit = explicit
+        self.cluster_default = cluster_default
+        self.per_broker = per_broker
+        self.ignored = ignored
+        self._values = values
+        self._endpoints = endpoints
+
+    @classmethod
+    def parse(
+        cls, given: Mapping[str, str], where: Mapping[str, str] | None = None
+    ) -> "BrokerConfig":
+        """Checks everything and raises one `ConfigError` with all problems. `where` tells the
+        file and line of a key (see `Properties`), to be named in the message."""
+        places = where if where is not None else getattr(given, "where", None)
+        explicit = dict(given)
+        values, problems = _typed(explicit)
+        resolved = _resolved(values)
+        problems += broken_rules(resolved)
+        try:
+            endpoints = resolve_endpoints(resolved, explicit)
+        except ConfigError as wrong:
+            raise ConfigError([*problems, *wrong.problems], places) from None
+        if problems:
+            raise ConfigError(problems, places)
+        return cls(explicit, resolved, endpoints)
+
+    def with_dynamic(
+        self, cluster_default: Mapping[str, str], per_broker: Mapping[str, str]
+    ) -> "BrokerConfig":
+        """The same file with these run-time settings on top, the broker's own over those for all.
+
+        Stored settings never keep a broker from running: what cannot be read or does not go
+        together is left out and told in `ignored`. Listeners stay as they were opened.
+        """
+        own, own_problems = _typed(_changeable(per_broker))
+        common, common_problems = _typed(_changeable(cluster_default))
+        static, _ = _typed(self.explicit)
+        values = _resolved(static | common | own)
+        ignored = (*common_problems, *own_problems)
+        if rules := broken_rules(values):
+            values, ignored = _resolved(static), (*ignored, *rules)
+        return BrokerConfig(
+            self.explicit,
+            values,
+            self._endpoints,
+            cluster_default=dict(cluster_default),
+            per_broker=dict(per_broker),
+            ignored=ignored,
+        )
+
+    def __getitem__(self, name: str) -> Any:
+        return self._values[name]
+
+    def get(self, name: str, default: Any = None) -> Any:
+        return self._values.get(name, default)
+
+    def __contains__(self, name: object) -> bool:
+        return name in self._values
+
+    @property
+    def node_id(self) -> int:
+        return int(self._values["node.id"])
+
+    @property
+    def listeners(self) -> tuple[Listener, ...]:
+        """The listeners to open; those of controllers are left out."""
+        return self._endpoints.served
+
+    @property
+    def controller_listeners(self) -> tuple[Listener, ...]:
+        return self._endpoints.controllers
+
+    @property
+    def advertised_listeners(self) -> tuple[Listener, ...]:
+        """What clients are told. An empty host is for the node to fill in with the machine's
+        name, port 0 with the port that the listener of the same name got."""
+        return self._endpoints.advertised
+
+    @property
+    def log_dirs(self) -> tuple[str, ...]:
+        return tuple(self._values["log.dirs"] or self._values["log.dir"])
+
+    @property
+    def metadata_log_dir(self) -> str:
+        return str(self._values["metadata.log.dir"] or self.log_dirs[0])
+
+    @property
+    def max_connections_by_ip(self) -> dict[str, int]:
+        """Limits for single addresses, where they differ from `max.connections.per.ip`."""
+        return parse_ip_overrides(self._values["max.connections.per.ip.overrides"])
+
+    def unused_warnings(self) -> list[str]:
+        """What the file asks for and does not get, one sentence each, to be said once at start."""
+        return list(_warnings(self))
+
+
+def _typed(given: Mapping[str, str]) -> tuple[dict[str, Any], list[Problem | Unknown]]:
+    """Values of the keys that could be read, and what is wrong with the others. Keys of plugins
+    and of single listeners are checked, and kept out of the values."""
+    values: dict[str, Any] = {}
+    problems: list[Problem | Unknown] = []
+    for name, text in given.items():
+        key = find_key(name)
+        if key is None:
+            if not is_plugin_key(name):
+                problems.append(unknown_key(name, text, BROKER_KEYS))
+            continue
+        try:
+            value = key.parse(text)
+        except IllTyped as wrong:
+            problems.append(Problem(name, _HIDDEN if key.sensitive else text, str(wrong)))
+        else:
+            if name in BROKER_KEYS:
+                values[name] = value
+    return values, problems
+
+
+_DEFAULTS: Final[dict[str, Any]] = {name: key.default for name, key in BROKER_KEYS.items()} | _OWN_DEFAULTS
+
+
+def _resolved(values: dict[str, Any]) -> dict[str, Any]:
+    """All values, with defaults, and the strongest of keys that stand for each other filled in."""
+    resolved = _DEFAULTS | values
+    if "broker.id" in values and "node.id" not in values:
+        resolved["node.id"] = values["broker.id"]
+    for name, synonyms in BROKER_SYNONYMS.items():
+        for synonym in synonyms:
+            if (value := resolved[synonym.name]) is not None:
+                resolved[name] = value * synonym.factor
+                break
+    if resolved["log.retention.ms"] < 0:
+        resolved["log.retention.ms"] = -1  # any negative number of hours means for ever
+    return resolved
+
+
+def _warnings(config: BrokerConfig) -> Iterator[str]:
+    unused, foreign = [], []
+    for name in sorted(config.explicit):
+        if is_plugin_key(name) or is_listener_key(name):
+            foreign.append(name)
+        elif not BROKER_KEYS[name].used:
+            unused.append(name)
+    if unused:
+        yield f"These settings have no effect yet: {', '.join(unused)}"
+    if foreign:
+        yield f"These settings of plugins or single listeners have no effect: {', '.join(foreign)}"
+    for listener in config.controller_listeners:
+        yield f"Controller listener {listener} is not opened: this node is its own only controller"
+    if "compact" in config["log.cleanup.policy"]:
+        yield "log.cleanup.policy has compact: logs are not compacted yet, such records are kept"

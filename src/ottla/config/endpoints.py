@@ -1,0 +1,108 @@
+"""Which of the configured listeners this node serves, and what it tells clients."""
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from ottla.config.errors import ConfigError, Problem, Unknown
+from ottla.config.listeners import (
+    Listener,
+    default_advertised,
+    implied_protocols,
+    is_everywhere,
+    listener_conflicts,
+    parse_listeners,
+    parse_protocol_map,
+)
+
+
+class Endpoints(NamedTuple):
+    """`served` are opened; `controllers` are configured, and not opened by a quorum of one."""
+
+    served: tuple[Listener, ...]
+    controllers: tuple[Listener, ...]
+    advertised: tuple[Listener, ...]
+
+
+def resolve_endpoints(values: Mapping[str, Any], given: Mapping[str, str]) -> Endpoints:
+    """Reads the listener keys together; raises `ConfigError` with every problem."""
+    listeners = parse_listeners("listeners", ",".join(values["listeners"]))
+    if "listeners" in given:  # the parsed list has lost duplicates
+        listeners = parse_listeners("listeners", given["listeners"])
+    controller_names = {name.upper() for name in values["controller.listener.names"] or ()}
+    served = tuple(item for item in listeners if item.name not in controller_names)
+    problems: list[Problem | Unknown] = [
+        Problem("listeners", ",".join(map(str, listeners)), conflict)
+        for conflict in listener_conflicts(listeners)
+    ]
+    if not served:
+        expected = "at least one listener must not be in controller.listener.names"
+        problems.append(Problem("listeners", ",".join(map(str, listeners)), expected))
+    problems += _protocol_problems(served, controller_names, values, given)
+    advertised = default_advertised(served)
+    if (text := given.get("advertised.listeners")) is not None:
+        told = parse_listeners("advertised.listeners", text)
+        advertised = tuple(item for item in told if item.name not in controller_names)
+        problems += _advertised_problems(advertised, served)
+    problems += _inter_broker_problems(advertised, values, given)
+    if problems:
+        raise ConfigError(problems)
+    controllers = tuple(item for item in listeners if item.name in controller_names)
+    return Endpoints(served, controllers, advertised)
+
+
+def _protocol_problems(
+    served: tuple[Listener, ...],
+    controller_names: set[str],
+    values: Mapping[str, Any],
+    given: Mapping[str, str],
+) -> list[Problem]:
+    key = "listener.security.protocol.map"
+    protocols = implied_protocols(parse_protocol_map(values[key]), controller_names, key in given)
+    problems = []
+    for listener in served:
+        protocol = protocols.get(listener.name)
+        if protocol is None:
+            expected = f"{listener.name} must have a protocol in {key}"
+            problems.append(Problem("listeners", str(listener), expected))
+        elif protocol != "PLAINTEXT":
+            expected = f"{protocol} is not there yet, only PLAINTEXT listeners can be served"
+            problems.append(Problem("listeners", str(listener), expected))
+    return problems
+
+
+def _advertised_problems(
+    advertised: tuple[Listener, ...], served: tuple[Listener, ...]
+) -> list[Problem]:
+    key = "advertised.listeners"
+    names = [listener.name for listener in served]
+    problems = []
+    if not advertised:
+        problems.append(Problem(key, None, "expected at least one listener for clients"))
+    if len({item.name for item in advertised}) < len(advertised):
+        all_of_them = ",".join(map(str, advertised))
+        problems.append(Problem(key, all_of_them, "each listener needs a name of its own"))
+    for listener in advertised:
+        if is_everywhere(listener.host):
+            expected = "no client can connect to all interfaces, give an address that is reachable"
+            problems.append(Problem(key, str(listener), expected))
+        if listener.name not in names:
+            expected = f"the name must be one of those in listeners: {', '.join(names)}"
+            problems.append(Problem(key, str(listener), expected))
+    return problems
+
+
+def _inter_broker_problems(
+    advertised: tuple[Listener, ...], values: Mapping[str, Any], given: Mapping[str, str]
+) -> list[Problem]:
+    name, protocol = values["inter.broker.listener.name"], values["security.inter.broker.protocol"]
+    if name is not None:
+        if "security.inter.broker.protocol" in given:
+            key = "security.inter.broker.protocol"
+            return [Problem(key, protocol, "cannot be set with inter.broker.listener.name")]
+        if name.upper() not in (listener.name for listener in advertised):
+            known = ", ".join(listener.name for listener in advertised)
+            return [Problem("inter.broker.listener.name", name, f"expected one of {known}")]
+    elif protocol != "PLAINTEXT":
+        expected = f"{protocol} is not there yet, only PLAINTEXT"
+        return [Problem("security.inter.broker.protocol", protocol, expected)]
+    return []

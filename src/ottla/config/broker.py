@@ -14,16 +14,7 @@ from ottla.config.updates import READ_ONLY
 from ottla.config.values import IllTyped
 
 # Kafka demands these of its user; a node that runs alone can answer for itself.
-_OWNdef _changeable(given: Mapping[str, str]) -> dict[str, str]:
-    """Without the keys that only a restart can change, should any have been stored."""
-    return {
-        name: text
-        for name, text in given.items()
-        if (key := BROKER_KEYS.get(name)) is None or key.update_mode != READ_ONLY
-    }
-
-
-_DEFAULTS: Final[dict[str, Any]] = {
+_OWN_DEFAULTS: Final[dict[str, Any]] = {
     "node.id": 1,
     "process.roles": ("broker", "controller"),
     "controller.listener.names": (),
@@ -168,7 +159,18 @@ def _typed(given: Mapping[str, str]) -> tuple[dict[str, Any], list[Problem | Unk
     return values, problems
 
 
-_DEFAULTS: Final[dict[str, Any]] = {name: key.default for name, key in BROKER_KEYS.items()} | _OWN_DEFAULTS
+def _changeable(given: Mapping[str, str]) -> dict[str, str]:
+    """Without the keys that only a restart can change, should any have been stored."""
+    return {
+        name: text
+        for name, text in given.items()
+        if (key := BROKER_KEYS.get(name)) is None or key.update_mode != READ_ONLY
+    }
+
+
+_DEFAULTS: Final[dict[str, Any]] = {
+    name: key.default for name, key in BROKER_KEYS.items()
+} | _OWN_DEFAULTS
 
 
 def _resolved(values: dict[str, Any]) -> dict[str, Any]:

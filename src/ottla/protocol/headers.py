@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING, NamedTuple, TypeAlias
 from ottla.buffers import Buffer
 from ottla.protocol.apis import APIS, ApiKey
 from ottla.protocol.errors import MalformedMessage
-from ottla.protocol.wire import uvarint
+from ottla.protocol.wire import skip_tags
 
 if TYPE_CHECKING:
     from ottla.runtime.disk import FileSlice
@@ -54,7 +54,8 @@ def read_request_header(buffer: Buffer, position: int = 0) -> tuple[RequestHeade
         elif size != -1:
             raise MalformedMessage(f"the client id has a length of {size}")
         if version >= _FLEXIBLE_FROM.get(api_key, _NEVER):
-            position = _skip_tags(buffer, position)
+            # No tag is defined for headers, so any there is comes from a newer peer.
+            position = skip_tags(buffer, position) if buffer[position] else position + 1
     except (error, IndexError, UnicodeDecodeError) as cause:
         raise MalformedMessage(f"not a request header: {cause}") from cause
     if position > len(buffer):
@@ -71,26 +72,10 @@ def read_response_header(
         (correlation_id,) = _RESPONSE_START.unpack_from(buffer, position)
         position += 4
         if response_header_version(api_key, api_version):
-            position = _skip_tags(buffer, position)
+            position = skip_tags(buffer, position)
     except (error, IndexError) as cause:
         raise MalformedMessage(f"not a response header: {cause}") from cause
     return correlation_id, position
-
-
-def _skip_tags(buffer: Buffer, position: int) -> int:
-    """No tag is defined for headers, so all are newer than we are."""
-    count = buffer[position]
-    position += 1
-    if count == 0:
-        return position
-    count, position = uvarint(buffer, position - 1)
-    for _ in range(count):
-        _, position = uvarint(buffer, position)
-        size, position = uvarint(buffer, position)
-        position += size
-        if position > len(buffer):
-            raise MalformedMessage("the frame ends inside a tagged field of its header")
-    return position
 
 
 def request_header_version(api_key: int, api_version: int) -> int:

@@ -40,3 +40,16 @@ def write_uvarint(value: int) -> bytes:
         value >>= 7
     encoded.append(value)
     return bytes(encoded)
+
+
+def skip_tags(buffer: Buffer, position: int) -> int:
+    """Past a section of tagged fields of which none is known."""
+    count, position = uvarint(buffer, position)
+    size = len(buffer)
+    for _ in range(count):
+        _, position = uvarint(buffer, position)
+        length, position = uvarint(buffer, position)
+        position += length
+        if position > size:
+            raise MalformedMessage("the message ends inside a tagged field")
+    return position

@@ -1,1 +1,1 @@
-"""The cluster's metadata: the records of its log, the image they add up to, who is told of a change."""
+"""The metadata of the cluster: its records, the image they add up to, who is told of a change."""

@@ -25,7 +25,7 @@ NO_LEADER_CHANGE = -2
 
 
 class MetadataInconsistent(ValueError):
-    """A record does not fit the image before it: the log is damaged or was written by no controller."""
+    """A record does not fit the image before it: no controller would have written it."""
 
 
 def apply_records(
@@ -285,7 +285,7 @@ def unified_name(topic: str) -> str | None:
 
 
 def _sort(partitions: dict[int, PartitionImage]) -> None:
-    """Bring the partitions into ascending order, in place: another writer may have another order."""
+    """Bring the partitions into ascending order, in place: other writers may have another one."""
     if any(position != index for position, index in enumerate(partitions)):
         ordered = sorted(partitions.items())
         partitions.clear()
@@ -334,5 +334,5 @@ _MEANINGS: dict[str, Callable[[ImageChange, Any], None]] = {
     "FeatureLevelRecord": ImageChange._feature_set,
     "ProducerIdsRecord": ImageChange._producer_ids_given,
 }
-"""By the name of the record, so that no record module is imported before one is met. Kinds that are
-not here (ACLs, SCRAM users, quotas, tokens) are kept in the log but are no part of the image yet."""
+"""By the name of the record, so that no record module is imported before one is met. Kinds that
+are not here (ACLs, SCRAM users, quotas, tokens) stay in the log, but not in the image yet."""

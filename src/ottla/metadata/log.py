@@ -1,4 +1,4 @@
-"""The metadata log `__cluster_metadata-0` of a quorum of one: the driver between decisions and disk.
+"""The metadata log `__cluster_metadata-0` of a quorum of one: between decisions and disk.
 
 Every change goes the same way: a pure decision looks at the pending image (everything appended so
 far, committed or not) and returns records; they are appended in the loop, made durable by an fsync
@@ -25,6 +25,8 @@ from ottla.metadata.image import METADATA_TOPIC, MetadataImage
 from ottla.metadata.quorum_state import QuorumState
 from ottla.metadata.records import encode_record
 from ottla.metadata.replay import Replayed, replay
+from ottla.protocol.codec import encoder
+from ottla.protocol.control_records.leader_change_message import LeaderChangeMessage, Voter
 from ottla.protocol.errors import ErrorCode, KafkaError
 from ottla.protocol.schema import Message
 from ottla.protocol.uuids import METADATA_TOPIC_ID
@@ -152,13 +154,15 @@ class MetadataLog:
         await self._runtime.in_thread(self._log.close, self.failure is None)
 
     async def _lead(self, epoch: int) -> None:
-        """A quorum of one elects itself: the new epoch is on disk before anything is written in it."""
+        """A quorum of one elects itself, and writes in the new epoch only once that is on disk."""
         state = QuorumState(self.node_id, epoch, (self.node_id,))
         disk = self._runtime.disk
         await self._runtime.in_thread(quorum_state.write, disk, self.directory, state)
         self.epoch = epoch
         now_ms = self._runtime.clock.wall_ms()
-        batch = leader_change_batch(self.node_id, [self.node_id], [self.node_id], now_ms)
+        batch = leader_change_batch(
+            _leader_change(self.node_id), leader_epoch=epoch, timestamp_ms=now_ms
+        )
         self._log.append(batch, read_header(batch), epoch, now_ms)
         # The record becomes durable with the first commit of the epoch, which is its only reader.
         self.pending = dataclasses.replace(
@@ -251,6 +255,13 @@ class MetadataLog:
                     )
                 )
         self._on_failure(error)
+
+
+def _leader_change(node_id: int) -> bytes:
+    """Version 0 of the message: the one for a fixed set of voters."""
+    alone = [Voter(voter_id=node_id)]
+    message = LeaderChangeMessage(leader_id=node_id, voters=alone, granting_voters=alone)
+    return b"".join(encoder(LeaderChangeMessage, 0)(message))
 
 
 def split(values: Sequence[bytes]) -> list[Sequence[bytes]]:

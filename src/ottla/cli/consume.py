@@ -1,0 +1,148 @@
+"""`ottla consume`: records of a topic to stdout."""
+
+from __future__ import annotations
+
+import sys
+from typing import TYPE_CHECKING, Annotated
+
+import typer
+
+from ottla.cli import moments
+from ottla.cli.options import (
+    BOOTSTRAP_DEFAULT,
+    TIMEOUT_MS_DEFAULT,
+    Bootstrap,
+    TimeoutMs,
+    new_app,
+)
+
+if TYPE_CHECKING:
+    from ottla.cli.record_output import Render
+    from ottla.client.cluster import Cluster
+    from ottla.client.consume import TopicReader
+
+app = new_app()
+
+
+@app.command()
+def consume(
+    topic: Annotated[str, typer.Argument(metavar="TOPIC")],
+    start: Annotated[
+        str, typer.Option("--from", "-o", help=f"Where to begin: {moments.HELP}.")
+    ] = "earliest",
+    until: Annotated[
+        str | None, typer.Option("--until", help="Where to stop, named as in --from.")
+    ] = None,
+    partition: Annotated[
+        list[str] | None, typer.Option("--partition", "-p", help="Which: 0,2 or 0-3; default all.")
+    ] = None,
+    records_max: Annotated[
+        int | None, typer.Option("--max-records", "-n", min=1, help="Stop after this many.")
+    ] = None,
+    follow: Annotated[
+        bool,
+        typer.Option(
+            "--follow/--exit-at-end", "-F/-e", help="Wait for new records, or stop at the end."
+        ),
+    ] = True,
+    form: Annotated[
+        str,
+        typer.Option(
+            "--format", "-f", help="value, key-value, json, or a template such as '%o %k %v\\n'."
+        ),
+    ] = "value",
+    as_json: Annotated[
+        bool, typer.Option("--json", help="The same as --format json: one object a line.")
+    ] = False,
+    key_separator: Annotated[
+        str, typer.Option("--key-separator", "-K", help="Between key and value.")
+    ] = "\\t",
+    delimiter: Annotated[str, typer.Option("--delimiter", "-D", help="After each record.")] = "\\n",
+    null: Annotated[str, typer.Option("--null", help="What a null key or value looks like.")] = "",
+    committed: Annotated[
+        bool, typer.Option("--committed", help="Hide open and aborted transactions.")
+    ] = False,
+    bootstrap: Bootstrap = BOOTSTRAP_DEFAULT,
+    timeout_ms: TimeoutMs = TIMEOUT_MS_DEFAULT,
+) -> None:
+    r"""Print the records of a topic, and go on with those that arrive.
+
+    Marks of templates: %t topic, %p partition, %o offset, %T time in ms, %d time, %k key, %K its
+    size, %v (or %s) value, %S its size (-1 if null), %h headers, %% a percent sign.
+
+    Examples:
+
+    - `ottla consume orders`
+
+    - `ottla consume orders --from 15m --exit-at-end --format json`
+
+    - `ottla consume orders -p 0 -o -10 -e -f '%p/%o %d %k=%v\n'`
+    """
+    from ottla.cli.record_output import renderer, unescape
+    from ottla.cli.session import with_cluster
+
+    now = moments.now_ms()
+    begin = moments.parse_moment(start, now, "--from")
+    end = moments.parse_moment(until, now, "--until") if until else None
+    if end is None and not follow:
+        end = moments.Moment("latest")
+    chosen = moments.parse_partitions(partition)
+    render = renderer(
+        "json" if as_json else form,
+        topic,
+        separator=unescape(key_separator),
+        delimiter=unescape(delimiter),
+        null=null.encode(),
+    )
+
+    async def work(cluster: Cluster) -> None:
+        reader = await _reader(cluster, topic, chosen, begin, end, int(committed))
+        await _print_all(reader, render, records_max)
+
+    with_cluster(bootstrap, work, timeout_ms=timeout_ms)
+
+
+async def _reader(
+    cluster: Cluster,
+    name: str,
+    chosen: list[int] | None,
+    begin: moments.Moment,
+    end: moments.Moment | None,
+    isolation: int,
+) -> TopicReader:
+    from ottla.client.admin import Admin
+    from ottla.client.consume import ReaderSettings, TopicReader
+
+    admin = Admin(cluster)
+    topic = await cluster.topic(name)
+    indexes = chosen if chosen is not None else [p.index for p in topic.partitions]
+    # The end first: records that arrive in between then belong to what comes after it.
+    ends = None
+    if end is not None:
+        ends = await moments.resolve(admin, name, indexes, end, isolation=isolation)
+    positions = await moments.resolve(admin, name, indexes, begin, isolation=isolation)
+    settings = ReaderSettings(isolation=isolation)
+    return TopicReader(cluster, name, positions, ends=ends, settings=settings)
+
+
+async def _print_all(reader: TopicReader, render: Render, records_max: int | None) -> None:
+    """One write for each fetched part of a partition: a system call a record would be the limit."""
+    out = sys.stdout.buffer
+    left = records_max
+    fetches = reader.fetches()
+    try:
+        async for fetched in fetches:
+            stop = reader.end_of(fetched.partition)
+            lines = [
+                render(fetched.partition, record)
+                for record in fetched.records()
+                if stop is None or record.offset < stop
+            ]
+            out.write(b"".join(lines if left is None else lines[:left]))
+            out.flush()
+            if left is not None:
+                left -= len(lines)
+                if left <= 0:
+                    return
+    finally:
+        await fetches.aclose()

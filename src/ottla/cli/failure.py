@@ -1,0 +1,48 @@
+"""Errors as one line: what was wrong, and what to do about it."""
+
+from __future__ import annotations
+
+from ottla.client.errors import (
+    BadResponse,
+    ClientError,
+    DeliveryFailed,
+    NoBrokerReachable,
+    TopicMissing,
+    Unreachable,
+)
+from ottla.protocol.errors import ErrorCode, KafkaError
+
+_ADVICE = {
+    ErrorCode.TOPIC_ALREADY_EXISTS: "--if-not-exists makes this no error",
+    ErrorCode.INVALID_REPLICATION_FACTOR: "`ottla cluster` lists the brokers there are",
+    ErrorCode.MESSAGE_TOO_LARGE: "max.message.bytes of the topic is the limit",
+}
+
+
+def explain(error: BaseException) -> str | None:
+    """The line for an error of the world; None for one of ours, whose traceback is wanted."""
+    if isinstance(error, NoBrokerReachable):
+        return (
+            f"{error}. Is the broker running? Start one with `ottla start`, "
+            "or name another with --bootstrap HOST:PORT"
+        )
+    if isinstance(error, Unreachable):
+        return f"{error}. The cluster advertises this address; can it be reached from here?"
+    if isinstance(error, BadResponse):
+        return f"{error}. Is the port right?"
+    if isinstance(error, DeliveryFailed):
+        return f"{error}{_advice(error.cause)}"
+    if isinstance(error, TopicMissing) and error.partition is None:
+        return f"{error}. Create it with `ottla topics create {error.topic}`"
+    if isinstance(error, KafkaError):
+        return f"{error}{_advice(error)}"
+    if isinstance(error, ClientError):
+        return str(error)
+    if isinstance(error, OSError) and error.strerror:
+        return f"{error.filename}: {error.strerror}" if error.filename else error.strerror
+    return None
+
+
+def _advice(error: BaseException) -> str:
+    advice = _ADVICE.get(error.code) if isinstance(error, KafkaError) else None
+    return f" ({advice})" if advice else ""

@@ -1,0 +1,437 @@
+"""`ottla topics`: create, list, describe, alter, delete, and delete records."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from ottla.cli import moments
+from ottla.cli.options import (
+    BOOTSTRAP_DEFAULT,
+    TIMEOUT_MS_DEFAULT,
+    Bootstrap,
+    Json,
+    TimeoutMs,
+    new_app,
+    parse_pairs,
+)
+
+if TYPE_CHECKING:
+    from ottla.client.cluster import Cluster
+    from ottla.client.metadata import Partition, Topic
+
+app = new_app("Create, list, describe, alter and delete topics.")
+
+Partitions = Annotated[
+    int | None, typer.Option("--partitions", "-p", min=1, help="How many partitions.")
+]
+Assign = Annotated[
+    str | None,
+    typer.Option(
+        "--assign",
+        metavar="B:B,...",
+        help="Brokers of each partition, first the preferred leader: 1:2,2:3 is two partitions.",
+    ),
+]
+
+
+def parse_assignment(text: str) -> list[list[int]]:
+    try:
+        return [[int(broker) for broker in part.split(":")] for part in text.split(",")]
+    except ValueError:
+        raise typer.BadParameter(
+            f"{text!r} is no assignment; write broker ids like 1:2,2:3", param_hint="--assign"
+        ) from None
+
+
+@app.command()
+def create(
+    names: Annotated[list[str], typer.Argument(metavar="TOPIC...", show_default=False)],
+    partitions: Partitions = None,
+    replication_factor: Annotated[
+        int | None, typer.Option("--replication-factor", "-r", min=1, help="Copies of each.")
+    ] = None,
+    config: Annotated[
+        list[str] | None,
+        typer.Option("--config", "-c", metavar="KEY=VALUE", help="A setting; may be repeated."),
+    ] = None,
+    assign: Assign = None,
+    if_not_exists: Annotated[
+        bool, typer.Option("--if-not-exists", help="An existing topic is no error.")
+    ] = False,
+    validate_only: Annotated[
+        bool, typer.Option("--validate-only", help="Check the request, create nothing.")
+    ] = False,
+    bootstrap: Bootstrap = BOOTSTRAP_DEFAULT,
+    timeout_ms: TimeoutMs = TIMEOUT_MS_DEFAULT,
+    as_json: Json = False,
+) -> None:
+    """Create topics. Numbers left out are the broker's defaults.
+
+    Examples:
+
+    - `ottla topics create orders --partitions 6`
+
+    - `ottla topics create clicks -p 3 -c retention.ms=86400000 -c compression.type=zstd`
+
+    - `ottla topics create placed --assign 1:2,2:3`
+    """
+    from ottla.cli.output import deed
+    from ottla.cli.session import with_cluster
+    from ottla.client.admin import SERVER_DEFAULT, Admin, CreatedTopic
+    from ottla.protocol.errors import ErrorCode, KafkaError
+    from ottla.protocol.uuids import to_text
+
+    if assign and (partitions or replication_factor):
+        raise typer.BadParameter("--assign already says how many partitions and copies")
+    placement = dict(enumerate(parse_assignment(assign))) if assign else None
+    configs = parse_pairs(config or [], "--config")
+
+    async def work(cluster: Cluster) -> list[tuple[str, CreatedTopic | None]]:
+        admin = Admin(cluster)
+        made: list[tuple[str, CreatedTopic | None]] = []
+        for name in names:
+            try:
+                topic = await admin.create_topic(
+                    name,
+                    partitions=partitions or SERVER_DEFAULT,
+                    replication_factor=replication_factor or SERVER_DEFAULT,
+                    assignments=placement,
+                    configs=configs,
+                    validate_only=validate_only,
+                )
+            except KafkaError as error:
+                if error.code != ErrorCode.TOPIC_ALREADY_EXISTS or not if_not_exists:
+                    raise
+                made.append((name, None))
+            else:
+                made.append((name, topic))
+        return made
+
+    made = with_cluster(bootstrap, work, timeout_ms=timeout_ms)
+    report = []
+    lines = []
+    verb = "could be created" if validate_only else "created"
+    for name, topic in made:
+        entry: dict[str, Any] = {"topic": name, "created": topic is not None and not validate_only}
+        if topic is None:
+            lines.append(f"Topic {name} exists already.")
+        else:
+            entry["partitions"] = topic.partitions
+            entry["replication_factor"] = topic.replication_factor
+            entry["topic_id"] = to_text(topic.topic_id) if topic.topic_id else None
+            size = f" with {topic.partitions} partition(s)" if topic.partitions else ""
+            lines.append(f"Topic {name} {verb}{size}.")
+        report.append(entry)
+    deed(as_json, report, "\n".join(lines))
+
+
+@app.command("list")
+def list_topics(
+    internal: Annotated[
+        bool, typer.Option("--internal/--no-internal", help="Show the cluster's own topics too.")
+    ] = False,
+    names_only: Annotated[bool, typer.Option("--names", help="One name a line.")] = False,
+    bootstrap: Bootstrap = BOOTSTRAP_DEFAULT,
+    timeout_ms: TimeoutMs = TIMEOUT_MS_DEFAULT,
+    as_json: Json = False,
+) -> None:
+    """List topics.
+
+    Examples:
+
+    - `ottla topics list`
+
+    - `ottla topics list --names | xargs -n1 ottla offsets`
+    """
+    from ottla.cli.output import print_json, print_line, print_table
+
+    topics = _topics(None, bootstrap, timeout_ms)
+    shown = [topic for topic in topics if internal or not topic.internal]
+    if as_json:
+        print_json([_summary(topic) for topic in shown])
+    elif names_only:
+        for topic in shown:
+            print_line(topic.name)
+    else:
+        print_table(
+            ("topic", "partitions", "replicas", "internal"),
+            [(t.name, len(t.partitions), t.replication_factor, t.internal) for t in shown],
+        )
+
+
+@app.command()
+def describe(
+    names: Annotated[list[str] | None, typer.Argument(metavar="[TOPIC...]")] = None,
+    under_replicated: Annotated[
+        bool, typer.Option("--under-replicated", help="Only partitions with replicas missing.")
+    ] = False,
+    unavailable: Annotated[
+        bool, typer.Option("--unavailable", help="Only partitions without a leader.")
+    ] = False,
+    bootstrap: Bootstrap = BOOTSTRAP_DEFAULT,
+    timeout_ms: TimeoutMs = TIMEOUT_MS_DEFAULT,
+    as_json: Json = False,
+) -> None:
+    """Show the partitions of topics: who leads them, where the copies are, which are in sync.
+
+    Examples:
+
+    - `ottla topics describe orders`
+
+    - `ottla topics describe --under-replicated`
+    """
+    from ottla.cli.output import print_json, print_line, print_table
+    from ottla.protocol.uuids import to_text
+
+    def wanted(partition: Partition) -> bool:
+        if unavailable and partition.leader >= 0:
+            return False
+        return not under_replicated or len(partition.isr) < len(partition.replicas)
+
+    topics = _topics(names or None, bootstrap, timeout_ms)
+    filtered = under_replicated or unavailable
+    shown = [(topic, [p for p in topic.partitions if wanted(p)]) for topic in topics]
+    shown = [(topic, parts) for topic, parts in shown if parts or not filtered]
+    if as_json:
+        print_json(
+            [{**_summary(topic), "partitions": [_row(p) for p in parts]} for topic, parts in shown]
+        )
+        return
+    for topic, parts in shown:
+        print_line(
+            f"{topic.name}  id {to_text(topic.topic_id)}, {len(topic.partitions)} partition(s), "
+            f"replication factor {topic.replication_factor}"
+        )
+        print_table(
+            ("partition", "leader", "epoch", "replicas", "in sync", "offline"),
+            [
+                (
+                    p.index,
+                    p.leader if p.leader >= 0 else None,
+                    p.leader_epoch,
+                    p.replicas,
+                    p.isr,
+                    p.offline or None,
+                )
+                for p in parts
+            ],
+        )
+
+
+@app.command()
+def alter(
+    name: Annotated[str, typer.Argument(metavar="TOPIC")],
+    partitions: Partitions = None,
+    assign: Annotated[
+        str | None,
+        typer.Option("--assign", metavar="B:B,...", help="Brokers of the added partitions."),
+    ] = None,
+    set_: Annotated[
+        list[str] | None, typer.Option("--set", metavar="KEY=VALUE", help="Change a setting.")
+    ] = None,
+    delete_: Annotated[
+        list[str] | None,
+        typer.Option("--delete", metavar="KEY", help="Give a setting its default again."),
+    ] = None,
+    validate_only: Annotated[
+        bool, typer.Option("--validate-only", help="Check the request, change nothing.")
+    ] = False,
+    bootstrap: Bootstrap = BOOTSTRAP_DEFAULT,
+    timeout_ms: TimeoutMs = TIMEOUT_MS_DEFAULT,
+    as_json: Json = False,
+) -> None:
+    """Add partitions to a topic, or change its settings.
+
+    Partitions cannot be taken away, and keys move to other partitions when some are added.
+
+    Examples:
+
+    - `ottla topics alter orders --partitions 12`
+
+    - `ottla topics alter orders --set retention.ms=3600000 --delete segment.bytes`
+    """
+    from ottla.cli.output import deed
+    from ottla.cli.session import with_cluster
+    from ottla.client.admin import Admin, AlterOperation, ResourceType
+
+    changes: list[tuple[AlterOperation, str, str | None]] = [
+        (AlterOperation.SET, key, value) for key, value in parse_pairs(set_ or [], "--set").items()
+    ]
+    changes += [(AlterOperation.DELETE, key, None) for key in delete_ or []]
+    if partitions is None and not changes:
+        raise typer.BadParameter("nothing to alter: give --partitions, --set or --delete")
+
+    async def work(cluster: Cluster) -> None:
+        admin = Admin(cluster)
+        if partitions is not None:
+            placement = parse_assignment(assign) if assign else None
+            await admin.create_partitions(
+                name, partitions, assignments=placement, validate_only=validate_only
+            )
+        if changes:
+            await admin.alter_configs(
+                ResourceType.TOPIC, name, changes, validate_only=validate_only
+            )
+
+    with_cluster(bootstrap, work, timeout_ms=timeout_ms)
+    verb = "could be altered" if validate_only else "altered"
+    deed(as_json, {"topic": name, "altered": not validate_only}, f"Topic {name} {verb}.")
+
+
+@app.command()
+def delete(
+    names: Annotated[list[str], typer.Argument(metavar="TOPIC...", show_default=False)],
+    if_exists: Annotated[
+        bool, typer.Option("--if-exists", help="A missing topic is no error.")
+    ] = False,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    bootstrap: Bootstrap = BOOTSTRAP_DEFAULT,
+    timeout_ms: TimeoutMs = TIMEOUT_MS_DEFAULT,
+    as_json: Json = False,
+) -> None:
+    """Delete topics with all their records. Asks first, where there is somebody to ask.
+
+    Examples:
+
+    - `ottla topics delete orders --yes`
+
+    - `ottla topics delete scratch --if-exists`
+    """
+    from ottla.cli.output import print_json, print_line, print_note
+    from ottla.cli.session import with_cluster
+    from ottla.client.admin import Admin
+    from ottla.protocol.errors import ErrorCode
+
+    if not yes and sys.stdin.isatty():
+        typer.confirm(f"Delete {', '.join(names)} with all records?", abort=True, err=True)
+    outcome = with_cluster(
+        bootstrap, lambda cluster: Admin(cluster).delete_topics(names), timeout_ms=timeout_ms
+    )
+    failed = False
+    report = []
+    for name, error in outcome.items():
+        missing = error is not None and error.code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        excused = missing and if_exists
+        failed |= error is not None and not excused
+        report.append(
+            {
+                "topic": name,
+                "deleted": error is None,
+                "error": error.code.name if error is not None and not excused else None,
+            }
+        )
+        if as_json:
+            continue
+        if error is None:
+            print_line(f"Topic {name} deleted.")
+        elif missing:
+            print_note(f"ottla: there is no topic {name!r}")
+        else:
+            print_note(f"ottla: {name}: {error}")
+    if as_json:
+        print_json(report)
+    if failed:
+        raise typer.Exit(1)
+
+
+@app.command("delete-records")
+def delete_records(
+    name: Annotated[str, typer.Argument(metavar="TOPIC")],
+    before: Annotated[str, typer.Option("--before", help=f"Where to cut: {moments.HELP}.")],
+    partition: Annotated[
+        list[str] | None, typer.Option("--partition", "-p", help="Which partitions; default all.")
+    ] = None,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    bootstrap: Bootstrap = BOOTSTRAP_DEFAULT,
+    timeout_ms: TimeoutMs = TIMEOUT_MS_DEFAULT,
+    as_json: Json = False,
+) -> None:
+    """Delete the oldest records of a topic, up to an offset or a time.
+
+    Examples:
+
+    - `ottla topics delete-records orders --before 7d`
+
+    - `ottla topics delete-records orders --partition 0 --before 1200`
+    """
+    from ottla.cli.output import print_json, print_table
+    from ottla.cli.session import with_cluster
+    from ottla.client.admin import Admin
+    from ottla.protocol.errors import KafkaError
+
+    moment = moments.parse_moment(before, moments.now_ms(), "--before")
+    chosen = moments.parse_partitions(partition)
+    if not yes and sys.stdin.isatty():
+        typer.confirm(f"Delete records of {name} before {before}?", abort=True, err=True)
+
+    async def work(cluster: Cluster) -> dict[int, int | KafkaError]:
+        admin = Admin(cluster)
+        topic = await cluster.topic(name)
+        indexes = chosen if chosen is not None else [p.index for p in topic.partitions]
+        cuts = await moments.resolve(admin, name, indexes, moment)
+        return await admin.delete_records(name, cuts)
+
+    outcome = with_cluster(bootstrap, work, timeout_ms=timeout_ms)
+    rows = [
+        {
+            "topic": name,
+            "partition": index,
+            "earliest": result if isinstance(result, int) else None,
+            "error": result.code.name if isinstance(result, KafkaError) else None,
+        }
+        for index, result in outcome.items()
+    ]
+    if as_json:
+        print_json(rows)
+    else:
+        print_table(
+            ("partition", "earliest", "error"),
+            [(row["partition"], row["earliest"], row["error"]) for row in rows],
+        )
+    if any(row["error"] for row in rows):
+        raise typer.Exit(1)
+
+
+def _topics(names: Iterable[str] | None, bootstrap: str, timeout_ms: int) -> list[Topic]:
+    """The topics asked for; `TopicMissing` or the broker's error if one cannot be shown."""
+    from ottla.cli.session import with_cluster
+    from ottla.client.admin import Admin
+    from ottla.client.errors import TopicMissing
+    from ottla.protocol.errors import ErrorCode, KafkaError
+
+    topics = with_cluster(
+        bootstrap, lambda cluster: Admin(cluster).topics(names), timeout_ms=timeout_ms
+    )
+    for topic in topics.values():
+        if topic.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+            raise TopicMissing(topic.name)
+        if topic.error_code:
+            raise KafkaError(ErrorCode.of(topic.error_code), f"topic {topic.name!r}")
+    return list(topics.values())
+
+
+def _summary(topic: Topic) -> dict[str, Any]:
+    from ottla.protocol.uuids import to_text
+
+    return {
+        "topic": topic.name,
+        "topic_id": to_text(topic.topic_id),
+        "internal": topic.internal,
+        "partition_count": len(topic.partitions),
+        "replication_factor": topic.replication_factor,
+    }
+
+
+def _row(partition: Partition) -> dict[str, Any]:
+    return {
+        "partition": partition.index,
+        "leader": partition.leader if partition.leader >= 0 else None,
+        "leader_epoch": partition.leader_epoch,
+        "replicas": list(partition.replicas),
+        "in_sync": list(partition.isr),
+        "offline": list(partition.offline),
+    }

@@ -1,0 +1,38 @@
+"""Texts like `localhost:9092,[::1]:9093` and what they mean."""
+
+from __future__ import annotations
+
+from ottla.client.errors import Address, BadAddress
+
+PORT_DEFAULT = 9092
+
+
+def parse_addresses(text: str) -> list[Address]:
+    """A comma-separated bootstrap list; the port may be left out."""
+    addresses = [parse_address(part.strip()) for part in text.split(",") if part.strip()]
+    if not addresses:
+        raise BadAddress(text)
+    return addresses
+
+
+def parse_address(text: str) -> Address:
+    host, port = _split(text)
+    if not host:
+        raise BadAddress(text)
+    if port is None:
+        return host, PORT_DEFAULT
+    if not (port.isascii() and port.isdigit()) or int(port) > 65535:
+        raise BadAddress(text)
+    return host, int(port)
+
+
+def _split(text: str) -> tuple[str, str | None]:
+    if text.startswith("["):
+        host, bracket, rest = text[1:].partition("]")
+        if not bracket or (rest and not rest.startswith(":")):
+            raise BadAddress(text)
+        return host, rest[1:] if rest else None
+    if text.count(":") > 1:  # a bare IPv6 address has no port
+        return text, None
+    host, colon, port = text.partition(":")
+    return host, port if colon else None

@@ -1,0 +1,68 @@
+"""Which version of a request to speak: the newest stable one that both sides know."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from functools import cache
+from typing import Any
+
+from ottla.client.errors import Address, UnsupportedVersion
+from ottla.protocol.apis import ApiKey, api
+
+
+class Versions:
+    """What one broker serves: API key to (lowest, highest)."""
+
+    def __init__(self, served: Mapping[int, tuple[int, int]]) -> None:
+        self.served = dict(served)
+        self._picked: dict[int, int] = {}
+
+    @classmethod
+    def of(cls, response: Any) -> Versions:
+        return cls({key.api_key: (key.min_version, key.max_version) for key in response.api_keys})
+
+    def pick(self, api_key: int, address: Address) -> int:
+        version = self._picked.get(api_key)
+        if version is None:
+            version = self._picked[api_key] = self._highest_common(api_key, address)
+        return version
+
+    def supports(self, api_key: int, version: int = 0) -> bool:
+        low, high = self.served.get(api_key, (0, -1))
+        return low <= high and version <= high
+
+    def common_api_versions(self, address: Address) -> int:
+        """After an UNSUPPORTED_VERSION answer, which may list nothing at all: then version 0."""
+        if ApiKey.API_VERSIONS not in self.served:
+            return 0
+        return self._highest_common(ApiKey.API_VERSIONS, address)
+
+    def response_class(self, api_key: int) -> Any:
+        return _response_class(api_key)
+
+    def _highest_common(self, api_key: int, address: Address) -> int:
+        low_ours, high_ours = known_versions(api_key)
+        low, high = self.served.get(api_key, (0, -1))
+        name = api(api_key).name
+        ours = f"versions {low_ours} to {high_ours}"
+        if high < low:
+            raise UnsupportedVersion(address, name, ours, "in no version")
+        version = min(high, high_ours)
+        if version < max(low, low_ours):
+            raise UnsupportedVersion(address, name, ours, f"in versions {low} to {high}")
+        return version
+
+
+@cache
+def known_versions(api_key: int) -> tuple[int, int]:
+    """The stable versions we know: a version still in the making may change its bytes."""
+    known = api(api_key)
+    return known.versions[0], known.latest_stable
+
+
+@cache
+def _response_class(api_key: int) -> Any:
+    return api(api_key).response_class()
+
+
+KNOWN_BEFORE_ASKING = Versions({ApiKey.API_VERSIONS: known_versions(ApiKey.API_VERSIONS)})

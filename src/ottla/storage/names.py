@@ -1,0 +1,62 @@
+"""What files and folders of a log are called."""
+
+from __future__ import annotations
+
+LOG_SUFFIX = ".log"
+OFFSET_INDEX_SUFFIX = ".index"
+TIME_INDEX_SUFFIX = ".timeindex"
+TRANSACTION_INDEX_SUFFIX = ".txnindex"
+SNAPSHOT_SUFFIX = ".snapshot"
+INDEX_SUFFIXES = (OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX, TRANSACTION_INDEX_SUFFIX)
+SEGMENT_SUFFIXES = (LOG_SUFFIX, *INDEX_SUFFIXES)
+
+DELETED_SUFFIX = ".deleted"
+CLEANED_SUFFIX = ".cleaned"
+SWAP_SUFFIX = ".swap"
+
+DELETE_DIR_SUFFIX = "-delete"
+FUTURE_DIR_SUFFIX = "-future"
+STRAY_DIR_SUFFIX = "-stray"
+
+NAME_LENGTH_MAX = 255
+"""Longest name of a folder entry on the common file systems."""
+
+
+def offset_name(offset: int, suffix: str) -> str:
+    """Zero-padded, so that names sort as offsets do."""
+    return f"{offset:020d}{suffix}"
+
+
+def offset_in_name(name: str, suffix: str) -> int | None:
+    """The offset of `00000000000000000042.log`; `None` where the name has another shape."""
+    if not name.endswith(suffix):
+        return None
+    digits = name[: len(name) - len(suffix)]
+    return int(digits) if digits.isascii() and digits.isdigit() else None
+
+
+def leading_offset(name: str) -> int | None:
+    """The offset before the first dot, whatever suffixes follow."""
+    digits = name.partition(".")[0]
+    return int(digits) if digits.isascii() and digits.isdigit() else None
+
+
+def partition_dir_name(topic: str, partition: int) -> str:
+    return f"{topic}-{partition}"
+
+
+def parse_partition_dir_name(name: str) -> tuple[str, int] | None:
+    """(topic, partition) of a live partition's folder; `None` for any other folder."""
+    topic, dash, number = name.rpartition("-")
+    if not dash or not topic or not (number.isascii() and number.isdigit()):
+        return None
+    return topic, int(number)
+
+
+def deleted_dir_name(topic: str, partition: int, unique: str) -> str:
+    """The name under which the folder of a deleted partition waits for its removal.
+
+    The topic is cut where the whole would be longer than a file system allows: nothing reads it.
+    """
+    tail = f"-{partition}.{unique}{DELETE_DIR_SUFFIX}"
+    return topic[: NAME_LENGTH_MAX - len(tail)] + tail

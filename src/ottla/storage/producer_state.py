@@ -1,0 +1,278 @@
+"""What a partition knows of the producers that wrote to it: epochs, sequences, open transactions.
+
+The state is a function of the log: every append updates it, a snapshot file holds it at the base
+offset of each segment, and recovery puts it together again from the last sound snapshot and the
+batches after it.
+"""
+
+from __future__ import annotations
+
+import os.path
+import struct
+from bisect import insort
+from collections.abc import Iterable
+from typing import NamedTuple
+
+from ottla.buffers import Buffer
+from ottla.records.header import CONTROL_BIT, TRANSACTIONAL_BIT
+from ottla.records.reader import read_records
+from ottla.runtime.disk import Disk
+from ottla.storage.batch_scan import HeaderFields
+from ottla.storage.names import SNAPSHOT_SUFFIX, offset_name
+from ottla.storage.producer_snapshot import SnapshotEntry, decode_snapshot, encode_snapshot
+
+BATCHES_REMEMBERED = 5
+"""How far back a retried batch is recognised: as many as a producer may have in flight."""
+NO_OFFSET = -1
+_MARKER_KEY = struct.Struct(">hh")
+_MARKER_VALUE = struct.Struct(">hi")
+_ABORT, _COMMIT = 0, 1
+_SEQUENCE_MODULUS = 1 << 31
+
+
+class BatchMemory(NamedTuple):
+    """One batch of a producer, as far as needed to recognise it when it comes again."""
+
+    last_sequence: int
+    last_offset: int
+    offset_delta: int
+    timestamp: int
+
+    @property
+    def first_sequence(self) -> int:
+        return (self.last_sequence - self.offset_delta) % _SEQUENCE_MODULUS
+
+    @property
+    def first_offset(self) -> int:
+        return self.last_offset - self.offset_delta
+
+
+class CompletedTransaction(NamedTuple):
+    producer_id: int
+    first_offset: int
+    last_offset: int
+    aborted: bool
+
+
+class ProducerEntry:
+    __slots__ = (
+        "batches",
+        "coordinator_epoch",
+        "last_timestamp",
+        "producer_epoch",
+        "producer_id",
+        "transaction_first_offset",
+    )
+
+    def __init__(self, producer_id: int) -> None:
+        self.producer_id = producer_id
+        self.producer_epoch = -1
+        self.coordinator_epoch = -1
+        self.last_timestamp = -1
+        self.transaction_first_offset = NO_OFFSET
+        self.batches: list[BatchMemory] = []
+
+    def add_batch(self, producer_epoch: int, batch: BatchMemory) -> None:
+        self.adopt_epoch(producer_epoch)
+        batches = self.batches
+        if len(batches) == BATCHES_REMEMBERED:
+            del batches[0]
+        batches.append(batch)
+        self.last_timestamp = batch.timestamp
+
+    def adopt_epoch(self, producer_epoch: int) -> None:
+        """Sequences begin anew with an epoch: batches of the old one mean nothing any more."""
+        if producer_epoch != self.producer_epoch:
+            self.batches.clear()
+            self.producer_epoch = producer_epoch
+
+    def find_batch(self, producer_epoch: int, first: int, last: int) -> BatchMemory | None:
+        """The remembered batch with exactly these sequences: what comes now is a repetition."""
+        if producer_epoch == self.producer_epoch:
+            for batch in self.batches:
+                if batch.last_sequence == last and batch.first_sequence == first:
+                    return batch
+        return None
+
+    def to_snapshot(self) -> SnapshotEntry:
+        last = self.batches[-1] if self.batches else BatchMemory(-1, -1, 0, self.last_timestamp)
+        return SnapshotEntry(
+            self.producer_id,
+            self.producer_epoch,
+            last.last_sequence,
+            last.last_offset,
+            last.offset_delta,
+            self.last_timestamp,
+            self.coordinator_epoch,
+            self.transaction_first_offset,
+        )
+
+    @classmethod
+    def from_snapshot(cls, snapshot: SnapshotEntry) -> ProducerEntry:
+        entry = cls(snapshot.producer_id)
+        entry.producer_epoch = snapshot.producer_epoch
+        entry.coordinator_epoch = snapshot.coordinator_epoch
+        entry.last_timestamp = snapshot.timestamp
+        entry.transaction_first_offset = snapshot.transaction_first_offset
+        if snapshot.last_offset >= 0:
+            entry.batches.append(BatchMemory(*snapshot[2:6]))
+        return entry
+
+
+class ProducerState:
+    """All producers of one log, up to `end_offset`."""
+
+    __slots__ = (
+        "_snapshot_offset",
+        "end_offset",
+        "ongoing",
+        "producers",
+        "snapshots",
+        "unreplicated",
+    )
+
+    def __init__(self, snapshots: Iterable[int] = ()) -> None:
+        self.producers: dict[int, ProducerEntry] = {}
+        self.ongoing: dict[int, int] = {}
+        """Producer by first offset of its open transaction, in ascending order of offsets."""
+        self.unreplicated: list[tuple[int, int]] = []
+        """(first, last) offset of ended transactions whose marker may not be replicated yet."""
+        self.end_offset = 0
+        self.snapshots = sorted(snapshots)
+        """Offsets for which there is a snapshot file."""
+        self._snapshot_offset = 0
+
+    def update(self, header: HeaderFields, batch: Buffer) -> CompletedTransaction | None:
+        """Take note of a batch with a producer id; the transaction it ends, if any.
+
+        The caller writes that to the transaction index and then calls `complete`.
+        """
+        producer_id = header[9]
+        entry = self.producers.get(producer_id)
+        if entry is None:
+            entry = self.producers[producer_id] = ProducerEntry(producer_id)
+        if header[5] & CONTROL_BIT:
+            return self._update_by_marker(entry, header, batch)
+        base_offset, delta, epoch, base_sequence = header[0], header[6], header[10], header[11]
+        last_sequence = (base_sequence + delta) % _SEQUENCE_MODULUS if base_sequence >= 0 else -1
+        entry.add_batch(epoch, BatchMemory(last_sequence, base_offset + delta, delta, header[8]))
+        if header[5] & TRANSACTIONAL_BIT and entry.transaction_first_offset == NO_OFFSET:
+            entry.transaction_first_offset = base_offset
+            self.ongoing[base_offset] = producer_id
+        return None
+
+    def _update_by_marker(
+        self, entry: ProducerEntry, header: HeaderFields, batch: Buffer
+    ) -> CompletedTransaction | None:
+        records = read_records(batch)
+        if not records or records[0].key is None or records[0].value is None:
+            return None
+        _, kind = _MARKER_KEY.unpack_from(records[0].key)
+        if kind not in (_ABORT, _COMMIT):
+            return None
+        _, coordinator_epoch = _MARKER_VALUE.unpack_from(records[0].value)
+        first_offset = entry.transaction_first_offset
+        entry.adopt_epoch(header[10])
+        entry.coordinator_epoch = coordinator_epoch
+        entry.last_timestamp = records[0].timestamp
+        entry.transaction_first_offset = NO_OFFSET
+        if first_offset == NO_OFFSET:
+            return None
+        return CompletedTransaction(entry.producer_id, first_offset, header[0], kind == _ABORT)
+
+    def stable_offset_after(self, completed: CompletedTransaction) -> int:
+        """The last stable offset once `completed` counts as ended."""
+        for first_offset, producer_id in self.ongoing.items():
+            if producer_id != completed.producer_id:
+                return first_offset
+        return completed.last_offset + 1
+
+    def complete(self, completed: CompletedTransaction) -> None:
+        self.ongoing.pop(completed.first_offset, None)
+        insort(self.unreplicated, (completed.first_offset, completed.last_offset))
+
+    def first_undecided_offset(self) -> int | None:
+        return next(iter(self.ongoing), None)
+
+    def first_unstable_offset(self, high_watermark: int) -> int | None:
+        """The first offset that a reader of committed data must not see yet.
+
+        A transaction holds readers back until its marker is below the high watermark too.
+        """
+        waiting = self.unreplicated
+        if waiting and any(last < high_watermark for _, last in waiting):
+            waiting = [span for span in waiting if span[1] >= high_watermark]
+            self.unreplicated = waiting
+        undecided = self.first_undecided_offset()
+        if not waiting:
+            return undecided
+        return waiting[0][0] if undecided is None else min(undecided, waiting[0][0])
+
+    def expire(self, now_ms: int, idle_max_ms: int) -> None:
+        """Forget producers that wrote nothing for long and have no transaction open."""
+        gone = [
+            producer_id
+            for producer_id, entry in self.producers.items()
+            if entry.transaction_first_offset == NO_OFFSET
+            and now_ms - entry.last_timestamp >= idle_max_ms
+        ]
+        for producer_id in gone:
+            del self.producers[producer_id]
+
+    def clear(self, end_offset: int) -> None:
+        self.producers.clear()
+        self.ongoing.clear()
+        self.unreplicated.clear()
+        self.end_offset = end_offset
+        self._snapshot_offset = end_offset
+
+    def advance_start(self, log_start_offset: int) -> None:
+        """The log lost its beginning: nothing before `log_start_offset` matters to readers."""
+        self.unreplicated = [span for span in self.unreplicated if span[1] >= log_start_offset]
+        self.end_offset = max(self.end_offset, log_start_offset)
+
+    # Snapshot files
+
+    def take_snapshot(self, disk: Disk, directory: str, *, sync: bool = False) -> None:
+        """Write the state at `end_offset`, unless the last snapshot says the same."""
+        if self.end_offset <= self._snapshot_offset:
+            return
+        file = disk.open(snapshot_path(directory, self.end_offset), create=True)
+        try:
+            data = encode_snapshot(entry.to_snapshot() for entry in self.producers.values())
+            file.truncate(0)
+            file.write_at(0, [data])
+            if sync:
+                file.sync()
+        finally:
+            file.close()
+        if self.end_offset not in self.snapshots:
+            insort(self.snapshots, self.end_offset)
+        self._snapshot_offset = self.end_offset
+
+    def load_snapshot(self, disk: Disk, directory: str, offset: int) -> None:
+        """Replace the state by the snapshot's; `CorruptFile` leaves it empty."""
+        self.clear(offset)
+        path = snapshot_path(directory, offset)
+        for snapshot in decode_snapshot(path, disk.read_bytes(path)):
+            self.producers[snapshot.producer_id] = ProducerEntry.from_snapshot(snapshot)
+        self.ongoing = {
+            entry.transaction_first_offset: entry.producer_id
+            for entry in sorted(self.producers.values(), key=_transaction_order)
+            if entry.transaction_first_offset != NO_OFFSET
+        }
+
+    def remove_snapshot(self, disk: Disk, directory: str, offset: int) -> None:
+        self.snapshots.remove(offset)
+        try:
+            disk.remove(snapshot_path(directory, offset))
+        except FileNotFoundError:
+            pass
+
+
+def snapshot_path(directory: str, offset: int) -> str:
+    return os.path.join(directory, offset_name(offset, SNAPSHOT_SUFFIX))
+
+
+def _transaction_order(entry: ProducerEntry) -> int:
+    return entry.transaction_first_offset

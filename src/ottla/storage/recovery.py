@@ -1,0 +1,384 @@
+"""How a log is put together again from what lies in its folder.
+
+After a clean shutdown everything on disk is known to be whole, and little is read. After a crash,
+all segments from the recovery point on are read batch by batch: the first one that is not whole
+ends the log, indexes and producer state are built anew. Side files that are missing or damaged are
+rebuilt at any time. Every cut and every rebuilt file is told to the log.
+"""
+
+from __future__ import annotations
+
+import logging
+import os.path
+from typing import NamedTuple
+
+from ottla.config.topic import TopicConfig
+from ottla.records.header import LOG_OVERHEAD
+from ottla.runtime.clock import Clock
+from ottla.runtime.disk import Disk
+from ottla.storage import leader_epochs
+from ottla.storage.batch_scan import BrokenBatch, HeaderFields, LegacyBatch, scan, verify
+from ottla.storage.errors import CorruptFile, UnsupportedFormat
+from ottla.storage.leader_epochs import LeaderEpochs
+from ottla.storage.mapped_index import RELATIVE_OFFSET_MAX
+from ottla.storage.names import (
+    INDEX_SUFFIXES,
+    LOG_SUFFIX,
+    OFFSET_INDEX_SUFFIX,
+    SNAPSHOT_SUFFIX,
+    TIME_INDEX_SUFFIX,
+    TRANSACTION_INDEX_SUFFIX,
+    offset_in_name,
+    offset_name,
+)
+from ottla.storage.producer_state import ProducerState
+from ottla.storage.segment import Segment
+from ottla.storage.swap_files import finish_interrupted_swaps
+from ottla.storage.transaction_index import AbortedTransaction
+
+logger = logging.getLogger("ottla.storage.recovery")
+
+
+class LoadedLog(NamedTuple):
+    segments: list[Segment]
+    log_start_offset: int
+    end_offset: int
+    recovery_point: int
+    epochs: LeaderEpochs
+    producers: ProducerState
+    dropped: list[Segment]
+    """Segments after a damaged one, still to be deleted."""
+
+
+class LogLoader:
+    """One loading. `load` may run in a thread: nothing else knows the log yet."""
+
+    def __init__(
+        self,
+        disk: Disk,
+        directory: str,
+        config: TopicConfig,
+        clock: Clock,
+        *,
+        recovery_point: int,
+        log_start_offset: int,
+        clean: bool,
+    ) -> None:
+        self._disk = disk
+        self._directory = directory
+        self._config = config
+        self._clock = clock
+        self._recovery_point = recovery_point
+        self._log_start_offset = log_start_offset
+        self._clean = clean
+        self._names: set[str] = set()
+        self._segments: list[Segment] = []
+        self._dropped: list[Segment] = []
+        self._epochs = LeaderEpochs()
+        self._producers = ProducerState()
+
+    def load(self, names: list[str]) -> LoadedLog:
+        """`names`: what is in the folder."""
+        names = finish_interrupted_swaps(self._disk, self._directory, names)
+        self._names = set(names)
+        self._open_segments(names)
+        self._producers.snapshots = self._find_snapshots(names)
+        self._read_epochs()
+        end_offset = self._clean_end_offset() if self._clean else None
+        recovered = end_offset is None and bool(self._segments)
+        if recovered:
+            end_offset = self._recover()
+        end_offset = self._start_if_nothing_is_left(end_offset)
+        start_offset = max(self._log_start_offset, self._segments[0].base_offset)
+        self._epochs.truncate_from_end(end_offset)
+        self._epochs.truncate_from_start(start_offset)
+        if not recovered:
+            self._load_producers(start_offset, end_offset)
+        self._remove_false_snapshots(start_offset, end_offset)
+        whole = self._clean and not recovered
+        return LoadedLog(
+            self._segments,
+            start_offset,
+            end_offset,
+            end_offset if whole else min(self._recovery_point, end_offset),
+            self._epochs,
+            self._producers,
+            self._dropped,
+        )
+
+    # Files
+
+    def _path(self, name: str) -> str:
+        return os.path.join(self._directory, name)
+
+    def _open_segments(self, names: list[str]) -> None:
+        now_ms = self._clock.wall_ms()
+        bases = [base for name in names if (base := offset_in_name(name, LOG_SUFFIX)) is not None]
+        for base_offset in sorted(bases):
+            segment = Segment(
+                self._disk,
+                self._directory,
+                base_offset,
+                self._config,
+                size=self._disk.size(self._path(offset_name(base_offset, LOG_SUFFIX))),
+                created_ms=now_ms,
+                has_transaction_index=offset_name(base_offset, TRANSACTION_INDEX_SUFFIX)
+                in self._names,
+            )
+            self._segments.append(segment)
+        self._remove_orphans(names, set(bases))
+
+    def _remove_orphans(self, names: list[str], bases: set[int]) -> None:
+        for name in names:
+            for suffix in INDEX_SUFFIXES:
+                offset = offset_in_name(name, suffix)
+                if offset is not None and offset not in bases:
+                    logger.warning("Removing index %s: it has no segment", self._path(name))
+                    self._disk.remove(self._path(name))
+
+    def _find_snapshots(self, names: list[str]) -> list[int]:
+        offsets = (offset_in_name(name, SNAPSHOT_SUFFIX) for name in names)
+        return sorted(offset for offset in offsets if offset is not None)
+
+    def _read_epochs(self) -> None:
+        path = self._path(leader_epochs.FILE_NAME)
+        try:
+            if leader_epochs.FILE_NAME in self._names:
+                self._epochs = LeaderEpochs.read(self._disk, path)
+                return
+            reason = "it is missing"
+        except CorruptFile as error:
+            reason = error.reason
+        if not any(segment.size for segment in self._segments):
+            return
+        logger.warning("Rebuilding %s from the log: %s", path, reason)
+        try:
+            for segment in self._segments:
+                for _, header in scan(segment.file, 0, segment.size):
+                    self._note_epoch(header)
+        except BrokenBatch:
+            # Only the part below a damaged batch can tell; recovery will look at the rest.
+            pass
+        self._epochs.dirty = True
+
+    def _note_epoch(self, header: HeaderFields) -> None:
+        if header[2] > self._epochs.latest:
+            self._epochs.assign(header[2], header[0])
+
+    def _check_indexes(self, segment: Segment) -> None:
+        """Rebuild what is missing or cannot be true. The log file is taken as whole."""
+        try:
+            for suffix in (OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX):
+                name = offset_name(segment.base_offset, suffix)
+                if name not in self._names:
+                    raise CorruptFile(self._path(name), "it is missing")
+            segment.offset_index.check(segment.size)
+            segment.time_index.check()
+            if segment.transaction_index.exists:
+                segment.transaction_index.check()
+        except CorruptFile as error:
+            logger.warning("Rebuilding the indexes of %s: %s", segment.path, error)
+            segment.rebuild_indexes()
+
+    # A clean start
+
+    def _clean_end_offset(self) -> int | None:
+        """Where the log ends, `None` if it is not as whole as the shutdown said."""
+        if not self._segments:
+            return None
+        for segment in self._segments:
+            self._check_indexes(segment)
+        return self._end_of_last_segment()
+
+    def _end_of_last_segment(self) -> int | None:
+        last = self._segments[-1]
+        try:
+            return last.next_offset()
+        except (CorruptFile, BrokenBatch) as error:
+            logger.warning("%s was closed cleanly and yet: %s", last.path, error)
+            self._recovery_point = last.base_offset
+            return None
+        finally:
+            last.release()
+
+    def _start_if_nothing_is_left(self, end_offset: int | None) -> int:
+        if end_offset is not None and end_offset < self._log_start_offset:
+            logger.warning(
+                "Log %s ends at %d, before its start offset %d: dropping all of it",
+                self._directory,
+                end_offset,
+                self._log_start_offset,
+            )
+            self._dropped += self._segments
+            self._segments = []
+            self._epochs.clear()
+            self._producers.clear(self._log_start_offset)
+        if self._segments and end_offset is not None:
+            return end_offset
+        start = self._log_start_offset
+        self._segments = [
+            Segment.create(self._disk, self._directory, start, self._config, self._clock.wall_ms())
+        ]
+        return start
+
+    # After a crash
+
+    def _recover(self) -> int:
+        """Read everything from the recovery point on; where the log ends."""
+        first = 0
+        for index, segment in enumerate(self._segments):
+            if segment.base_offset <= self._recovery_point:
+                first = index
+        for segment in self._segments[:first]:
+            self._check_indexes(segment)
+        suspect = self._segments[first:]
+        self._load_producers(self._log_start_offset, suspect[0].base_offset)
+        end_offset = suspect[0].base_offset
+        for index, segment in enumerate(suspect):
+            self._producers.end_offset = max(segment.base_offset, end_offset)
+            self._producers.take_snapshot(self._disk, self._directory)
+            end_offset, cut_bytes = self._recover_segment(segment)
+            if cut_bytes and suspect[index + 1 :]:
+                self._drop_after(first + index, end_offset)
+                break
+        self._producers.end_offset = end_offset
+        self._producers.take_snapshot(self._disk, self._directory)
+        return end_offset
+
+    def _recover_segment(self, segment: Segment) -> tuple[int, int]:
+        """(offset after its last whole batch, bytes cut off)."""
+        segment.offset_index.forget()
+        segment.time_index.forget()
+        segment.offset_index.create()
+        segment.time_index.create()
+        segment.transaction_index.reset()
+        segment.reset_notes()
+        whole_bytes, end_offset = 0, segment.base_offset
+        try:
+            for position, header, batch in verify(segment.file, segment.size):
+                last_offset = self._checked_last_offset(segment, position, header, end_offset)
+                size = LOG_OVERHEAD + header[1]
+                segment.note(position, size, last_offset, header[8])
+                self._note_epoch(header)
+                if header[9] >= 0:
+                    self._note_producer(segment, header, batch)
+                whole_bytes, end_offset = position + size, last_offset + 1
+        except LegacyBatch as broken:
+            raise UnsupportedFormat(
+                segment.path,
+                f"byte {broken.position} begins {broken.reason}; only format 2 is read. "
+                "Let Kafka rewrite the topic, or move the folder away",
+            ) from None
+        except BrokenBatch as broken:
+            cut_bytes = segment.size - broken.position
+            logger.warning(
+                "Cut %d bytes off the end of %s, which now ends at offset %d: %s",
+                cut_bytes,
+                segment.path,
+                end_offset,
+                broken,
+            )
+        else:
+            cut_bytes = 0
+        segment.truncate_bytes(whole_bytes)
+        segment.finish_indexes()
+        return end_offset, cut_bytes
+
+    def _checked_last_offset(
+        self, segment: Segment, position: int, header: HeaderFields, expected_offset: int
+    ) -> int:
+        last_offset = header[0] + header[6]
+        if (
+            header[0] < expected_offset
+            or header[6] < 0
+            or last_offset - segment.base_offset > RELATIVE_OFFSET_MAX
+        ):
+            raise BrokenBatch(
+                position, f"offsets {header[0]} to {last_offset} cannot follow {expected_offset}"
+            )
+        return last_offset
+
+    def _drop_after(self, index: int, end_offset: int) -> None:
+        dropped = self._segments[index + 1 :]
+        del self._segments[index + 1 :]
+        self._dropped += dropped
+        logger.warning(
+            "Dropping %d segments of %s from offset %d on: the log now ends at %d",
+            len(dropped),
+            self._directory,
+            dropped[0].base_offset,
+            end_offset,
+        )
+
+    # Producers
+
+    def _load_producers(self, start_offset: int, upto_offset: int) -> None:
+        """The state at `upto_offset`: the best snapshot, and the batches after it."""
+        state = self._producers
+        usable = [offset for offset in state.snapshots if start_offset < offset <= upto_offset]
+        while usable:
+            offset = usable.pop()
+            try:
+                state.load_snapshot(self._disk, self._directory, offset)
+                break
+            except (CorruptFile, FileNotFoundError) as error:
+                logger.warning("Removing a producer snapshot: %s", error)
+                state.remove_snapshot(self._disk, self._directory, offset)
+        else:
+            state.clear(start_offset)
+            if self._clean and not state.snapshots:
+                # No snapshot after a clean shutdown: there never were producers to remember.
+                state.end_offset = upto_offset
+        for segment, following in zip(self._segments, [*self._segments[1:], None], strict=True):
+            if following is not None and following.base_offset <= state.end_offset:
+                continue
+            if segment.base_offset < upto_offset and state.end_offset < upto_offset:
+                self._scan_producers(segment, upto_offset)
+        state.end_offset = upto_offset
+
+    def _scan_producers(self, segment: Segment, upto_offset: int) -> None:
+        state = self._producers
+        found = segment.locate(state.end_offset)
+        if found is None:
+            return
+        for position, header in scan(segment.file, found[0], segment.size):
+            if header[0] >= upto_offset:
+                return
+            if header[9] >= 0 and header[0] >= state.end_offset:
+                self._note_producer(
+                    segment, header, segment.read_batch(position, header), sound_index=True
+                )
+
+    def _note_producer(
+        self,
+        segment: Segment,
+        header: HeaderFields,
+        batch: bytes | memoryview,
+        *,
+        sound_index: bool = False,
+    ) -> None:
+        """`sound_index`: the segment was not suspect, its transaction index needs no building."""
+        completed = self._producers.update(header, batch)
+        if completed is None:
+            return
+        if completed.aborted and not sound_index:
+            stable_offset = self._producers.stable_offset_after(completed)
+            segment.transaction_index.append(
+                AbortedTransaction(*completed[:3], last_stable_offset=stable_offset)
+            )
+        self._producers.complete(completed)
+
+    def _remove_false_snapshots(self, start_offset: int, end_offset: int) -> None:
+        """Those of offsets that are gone, and those that no segment begins with.
+
+        The one after the last segment's base is kept: a clean shutdown wrote it.
+        """
+        bases = {segment.base_offset for segment in self._segments}
+        last_base = self._segments[-1].base_offset
+        for offset in list(self._producers.snapshots):
+            if (
+                offset > end_offset
+                or offset <= start_offset
+                or (offset < last_base and offset not in bases)
+            ):
+                self._producers.remove_snapshot(self._disk, self._directory, offset)

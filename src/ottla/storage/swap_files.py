@@ -1,0 +1,98 @@
+"""Leftovers of compaction and deletion that a crash interrupted.
+
+A compacted segment is written as `.cleaned`, becomes `.swap` once it is whole, then takes the place
+of the segments it was made from. So at start: `.cleaned` was not finished and goes; `.swap` is
+whole, the segments it replaces go and it takes their place; `.deleted` goes.
+"""
+
+from __future__ import annotations
+
+import logging
+import os.path
+
+from ottla.runtime.disk import Disk
+from ottla.storage.batch_scan import BrokenBatch, scan
+from ottla.storage.names import (
+    CLEANED_SUFFIX,
+    DELETED_SUFFIX,
+    LOG_SUFFIX,
+    SEGMENT_SUFFIXES,
+    SNAPSHOT_SUFFIX,
+    SWAP_SUFFIX,
+    leading_offset,
+)
+
+logger = logging.getLogger("ottla.storage.recovery")
+
+_LEFTOVER_SUFFIXES = (DELETED_SUFFIX, CLEANED_SUFFIX, SWAP_SUFFIX)
+_REPLACED_SUFFIXES = (*SEGMENT_SUFFIXES, SNAPSHOT_SUFFIX)
+
+
+def finish_interrupted_swaps(disk: Disk, directory: str, names: list[str]) -> list[str]:
+    """Bring the folder into a state without leftovers; the names that are in it then."""
+    if not any(_is_leftover(name) for name in names):
+        return names
+    swaps = _remove_unfinished(disk, directory, names)
+    if swaps:
+        _replace_segments(disk, directory, swaps)
+    disk.sync_dir(directory)
+    return disk.list_dir(directory)
+
+
+def _is_leftover(name: str) -> bool:
+    """Of a segment, that is: snapshots of the metadata log in the same folder are not ours."""
+    return name.endswith(_LEFTOVER_SUFFIXES) and leading_offset(name) is not None
+
+
+def _remove_unfinished(disk: Disk, directory: str, names: list[str]) -> list[str]:
+    """Remove `.deleted` and `.cleaned`, and what cannot be trusted of `.swap`; the good `.swap`."""
+    cleaned = [leading_offset(name) for name in names if name.endswith(CLEANED_SUFFIX)]
+    cleaned_from = min((offset for offset in cleaned if offset is not None), default=None)
+    swaps = []
+    for name in names:
+        if name.endswith(SWAP_SUFFIX):
+            offset = leading_offset(name)
+            # A swap beside an unfinished file at or before it belongs to the same broken attempt.
+            if offset is not None and (cleaned_from is None or offset < cleaned_from):
+                swaps.append(name)
+                continue
+        if _is_leftover(name):
+            logger.info("Removing leftover file %s", os.path.join(directory, name))
+            disk.remove(os.path.join(directory, name))
+    return swaps
+
+
+def _replace_segments(disk: Disk, directory: str, swaps: list[str]) -> None:
+    logs = [name for name in swaps if name.endswith(LOG_SUFFIX + SWAP_SUFFIX)]
+    if logs:
+        spans = [_span(disk, directory, name) for name in logs]
+        first, following = min(span[0] for span in spans), max(span[1] for span in spans)
+        for name in disk.list_dir(directory):
+            offset = leading_offset(name)
+            if (
+                name.endswith(_REPLACED_SUFFIXES)
+                and offset is not None
+                and (first <= offset < following)
+            ):
+                logger.info("Removing %s/%s: it was compacted already", directory, name)
+                disk.remove(os.path.join(directory, name))
+    for name in swaps:
+        logger.info("Finishing the interrupted replacement of %s/%s", directory, name)
+        disk.rename(
+            os.path.join(directory, name), os.path.join(directory, name[: -len(SWAP_SUFFIX)])
+        )
+
+
+def _span(disk: Disk, directory: str, name: str) -> tuple[int, int]:
+    """(base offset, offset after the last batch) of a `.log.swap`."""
+    base_offset = leading_offset(name) or 0
+    following = base_offset
+    file = disk.open(os.path.join(directory, name))
+    try:
+        for _, header in scan(file, 0, file.size()):
+            following = header[0] + header[6] + 1
+    except BrokenBatch as broken:
+        logger.warning("%s/%s: %s", directory, name, broken)
+    finally:
+        file.close()
+    return base_offset, following

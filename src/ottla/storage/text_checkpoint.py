@@ -1,0 +1,35 @@
+"""The text format of Kafka's checkpoint files: version, number of entries, one entry a line."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ottla.runtime.disk import Disk
+from ottla.storage.errors import CorruptFile
+
+VERSION = 0
+
+
+def read_checkpoint(disk: Disk, path: str, *, columns: int) -> list[list[str]]:
+    """The entries, split into words. `CorruptFile` unless all of the file makes sense."""
+    try:
+        lines = disk.read_bytes(path).decode().splitlines()
+        version, count = int(lines[0]), int(lines[1])
+        entries = [line.split() for line in lines[2:] if line]
+        if version != VERSION:
+            raise CorruptFile(path, f"version {version} is unknown: expected {VERSION}")
+        if len(entries) != count or any(len(entry) != columns for entry in entries):
+            raise CorruptFile(path, f"does not hold the {count} entries of {columns} words it says")
+        for entry in entries:
+            int(entry[-1])
+    except (ValueError, IndexError) as error:
+        if isinstance(error, CorruptFile):
+            raise
+        raise CorruptFile(path, f"not a checkpoint: {error}") from None
+    return entries
+
+
+def write_checkpoint(disk: Disk, path: str, entries: Sequence[str]) -> None:
+    """Atomic and durable."""
+    text = "\n".join([str(VERSION), str(len(entries)), *entries, ""])
+    disk.replace_bytes(path, text.encode())

@@ -1,0 +1,91 @@
+"""From when on is an offset? Entries: timestamp int64, relative offset int32, big-endian.
+
+An entry says: no batch up to this offset has a timestamp above this one, and the batch that ends
+with the offset has exactly this greatest timestamp.
+"""
+
+from __future__ import annotations
+
+import struct
+from typing import ClassVar
+
+from ottla.records.header import NO_TIMESTAMP
+from ottla.runtime.disk import Disk
+from ottla.storage.errors import CorruptFile
+from ottla.storage.mapped_index import MappedIndex
+
+
+class TimeIndex(MappedIndex):
+    __slots__ = ("_last",)
+
+    ENTRY: ClassVar[struct.Struct] = struct.Struct(">qi")
+
+    def __init__(self, disk: Disk, path: str, base_offset: int, max_bytes: int) -> None:
+        super().__init__(disk, path, base_offset, max_bytes)
+        self._last: tuple[int, int] | None = None
+
+    def _loaded(self) -> None:
+        self._last = None
+
+    @property
+    def is_full(self) -> bool:
+        """One slot is kept for the entry that rolling or closing adds."""
+        return (self.entries + 1) * self.ENTRY.size >= self.max_bytes
+
+    @property
+    def last(self) -> tuple[int, int]:
+        """(timestamp, offset) of the last entry; (-1, base offset) without one."""
+        if self._last is None:
+            raw = self.read_last()
+            if raw is None:
+                self._last = (NO_TIMESTAMP, self.base_offset)
+            else:
+                self._last = (raw[0], self.base_offset + raw[1])
+        return self._last
+
+    def maybe_append(self, timestamp: int, offset: int) -> None:
+        """Add the entry unless it says nothing new."""
+        if timestamp > self.last[0]:
+            self._store(timestamp, offset - self.base_offset)
+            self._last = (timestamp, offset)
+
+    def lookup(self, timestamp: int) -> tuple[int, int]:
+        """(timestamp, offset) of the last entry not above `timestamp`, or (-1, base offset)."""
+        count = self.entries
+        low, high = -1, count - 1
+        if count:
+            view, unpack, width = self._view(), self.ENTRY.unpack_from, self.ENTRY.size
+            while low < high:
+                middle = (low + high + 1) >> 1
+                if unpack(view, middle * width)[0] <= timestamp:
+                    low = middle
+                else:
+                    high = middle - 1
+        return self.entry(low) if low >= 0 else (NO_TIMESTAMP, self.base_offset)
+
+    def entry(self, slot: int) -> tuple[int, int]:
+        timestamp, relative = self._raw(slot)
+        return timestamp, self.base_offset + relative
+
+    def truncate_to(self, offset: int) -> None:
+        """Drop the entries at or above `offset`."""
+        low, high = 0, self.entries
+        while low < high:
+            middle = (low + high) >> 1
+            if self.entry(middle)[1] < offset:
+                low = middle + 1
+            else:
+                high = middle
+        self._cut_to(low)
+
+    def check(self) -> None:
+        """Raise `CorruptFile` unless the last entry could be true."""
+        last = self.read_last()
+        if last is None:
+            return
+        timestamp, relative = last
+        if timestamp < 0 or relative < 0:
+            raise CorruptFile(
+                self.path,
+                f"last entry (timestamp {timestamp}, relative offset {relative}) is impossible",
+            )

@@ -1,0 +1,216 @@
+"""An asyncio event loop with virtual time: it never waits, it jumps to the next timer.
+
+What chance decides here, all from one seed: how long each turn of the loop takes, how late each
+timer is, how long work in a thread takes and when within that time it acts. What asyncio promises
+is kept: callbacks scheduled with `call_soon` run in the order they were scheduled.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import heapq
+import random
+from collections import deque
+from collections.abc import Callable, Coroutine
+from typing import Any, TypeVar, TypeVarTuple
+
+from ottla.sim.process import PROCESS, Process, SimulatedCrash
+
+T = TypeVar("T")
+Ts = TypeVarTuple("Ts")
+
+TURN_S_MAX = 40e-6
+"""A turn of the loop takes some microseconds of virtual time: work and timers interleave."""
+
+TIMER_LATENESS_S_MAX = 100e-6
+THREAD_S = 0.0005
+THREAD_SLOW_S = 0.05
+THREAD_SLOW_RATE = 0.03
+TURNS_WITHOUT_REST_MAX = 2_000_000
+
+
+class Deadlock(RuntimeError):
+    """Nothing is ready and no timer is set, yet the main task waits: it would wait for ever."""
+
+
+class Stalled(RuntimeError):
+    """The run passed its limit of virtual time, or spun without ever coming to rest."""
+
+
+class SimFuture(asyncio.Future[T]):
+    """Hashed by birth order: a set of futures then iterates alike in every run."""
+
+    def __init__(self, loop: SimLoop) -> None:
+        super().__init__(loop=loop)
+        self._birth = loop.next_birth()
+
+    def __hash__(self) -> int:
+        return self._birth
+
+
+class SimTask(asyncio.Task[T]):
+    """Hashed by birth order, and knows its process."""
+
+    def __init__(self, coroutine: Coroutine[Any, Any, T], *, loop: SimLoop, **more: Any) -> None:
+        self._birth = loop.next_birth()
+        context = more.get("context")
+        self.process = PROCESS.get(None) if context is None else context.get(PROCESS)
+        super().__init__(coroutine, loop=loop, **more)
+
+    def __hash__(self) -> int:
+        return self._birth
+
+
+class SimLoop(asyncio.BaseEventLoop):
+    # Owned by BaseEventLoop; named here because this class drives them itself.
+    _ready: deque[asyncio.Handle]
+    _scheduled: list[asyncio.TimerHandle]
+    _stopping: bool
+
+    def __init__(self, seeded: random.Random, *, time_limit_s: float = 3600.0) -> None:
+        self._now = 0.0
+        self._births = 0
+        self._random = seeded
+        self._turns_without_rest = 0
+        self.time_limit_s = time_limit_s
+        self.failures: list[str] = []
+        """Errors nobody handled, as asyncio reports them: a run with any is a failed run."""
+        super().__init__()
+        self.set_task_factory(_make_task)
+        self.set_exception_handler(_record_failure)
+
+    def next_birth(self) -> int:
+        self._births += 1
+        return self._births
+
+    def time(self) -> float:
+        return self._now
+
+    def create_future(self) -> asyncio.Future[Any]:
+        return SimFuture(self)
+
+    def call_at(
+        self,
+        when: float,
+        callback: Callable[[*Ts], object],
+        *args: *Ts,
+        context: contextvars.Context | None = None,
+    ) -> asyncio.TimerHandle:
+        lateness_s = self._random.random() * TIMER_LATENESS_S_MAX
+        return super().call_at(when + lateness_s, callback, *args, context=context)
+
+    def run_in_executor(
+        self, _executor: object, function: Callable[[*Ts], T], *args: *Ts
+    ) -> asyncio.Future[T]:
+        """Act at one random instant of a random duration, answer at its end."""
+        future: asyncio.Future[T] = self.create_future()
+        self.call_later(self._thread_time_s(), self._act, future, function, args)
+        return future
+
+    def _thread_time_s(self) -> float:
+        slow = self._random.random() < THREAD_SLOW_RATE
+        return self._random.expovariate(1.0) * (THREAD_SLOW_S if slow else THREAD_S)
+
+    def _act(
+        self, future: asyncio.Future[T], function: Callable[..., T], args: tuple[Any, ...]
+    ) -> None:
+        rest_s = self._thread_time_s()
+        try:
+            result = function(*args)
+        except Exception as error:
+            self.call_later(rest_s, _fail, future, error)
+        else:
+            self.call_later(rest_s, _answer, future, result)
+
+    async def getaddrinfo(self, *args: Any, **kwargs: Any) -> Any:
+        raise RuntimeError(f"code in a simulation reached for the real network: getaddrinfo{args}")
+
+    def _write_to_self(self) -> None:
+        """There is no other thread to wake this one."""
+
+    def _run_once(self) -> None:
+        self._advance()
+        for _ in range(len(self._ready)):
+            handle = self._ready.popleft()
+            if handle.cancelled():
+                continue
+            process: Process | None = handle._context.get(PROCESS)  # type: ignore[attr-defined]
+            if process is None or not process.paused:
+                if process is None or process.alive:
+                    handle._run()
+            elif process.alive:
+                process.waiting.append(handle)
+
+    def _advance(self) -> None:
+        """Let a little time pass if there is work, else jump to the next timer."""
+        timers = self._scheduled
+        while timers and timers[0].cancelled():
+            heapq.heappop(timers)
+        if self._ready or self._stopping:
+            self._now += self._random.random() * TURN_S_MAX
+            self._turns_without_rest += 1
+        elif timers:
+            self._now = max(self._now, timers[0].when())
+            self._turns_without_rest = 0
+        else:
+            raise Deadlock(f"at {self._now:.6f} s nothing can happen any more; {self.waiting()}")
+        if self._now > self.time_limit_s or self._turns_without_rest > TURNS_WITHOUT_REST_MAX:
+            raise Stalled(f"no end in sight at {self._now:.6f} s; {self.waiting()}")
+        while timers and timers[0].when() <= self._now:
+            self._ready.append(heapq.heappop(timers))
+
+    def resume(self, process: Process) -> None:
+        process.paused = False
+        self._ready.extend(process.waiting)
+        process.waiting.clear()
+
+    def unfinished(self, process: Process) -> list[asyncio.Task[Any]]:
+        return [task for task in asyncio.all_tasks(self) if _process(task) is process]
+
+    def waiting(self) -> str:
+        """Which tasks of the living are unfinished and where: the first thing to read in a hang."""
+        tasks = sorted(
+            (task for task in asyncio.all_tasks(self) if _lives(task)), key=lambda task: hash(task)
+        )
+        return "waiting: " + ("; ".join(map(_where, tasks)) or "no task")
+
+
+def _make_task(loop: asyncio.AbstractEventLoop, coroutine: Any, **more: Any) -> asyncio.Task[Any]:
+    assert isinstance(loop, SimLoop)
+    return SimTask(coroutine, loop=loop, **more)
+
+
+def _record_failure(loop: asyncio.AbstractEventLoop, context: dict[str, Any]) -> None:
+    assert isinstance(loop, SimLoop)
+    error = context.get("exception")
+    if isinstance(error, SimulatedCrash):
+        return
+    loop.failures.append(f"{loop.time():.6f} {context['message']}: {error!r}")
+    loop.default_exception_handler(context)
+
+
+def _answer(future: asyncio.Future[T], result: T) -> None:
+    if not future.done():
+        future.set_result(result)
+
+
+def _fail(future: asyncio.Future[Any], error: Exception) -> None:
+    if not future.done():
+        future.set_exception(error)
+
+
+def _process(task: asyncio.Task[Any]) -> Process | None:
+    return task.process if isinstance(task, SimTask) else None
+
+
+def _lives(task: asyncio.Task[Any]) -> bool:
+    process = _process(task)
+    return process is None or process.alive
+
+
+def _where(task: asyncio.Task[Any]) -> str:
+    process = _process(task)
+    frames = task.get_stack(limit=1)
+    place = f"{frames[0].f_code.co_qualname}:{frames[0].f_lineno}" if frames else "?"
+    return f"{process or 'world'}/{task.get_name()} at {place}"

@@ -1,0 +1,248 @@
+"""A simulated TCP connection: two sockets and, for each direction, a pipe that keeps order."""
+
+from __future__ import annotations
+
+import errno
+import os
+import zlib
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, NamedTuple
+
+from ottla.buffers import Buffer
+from ottla.runtime.disk import FileSlice
+from ottla.sim.process import Process
+
+if TYPE_CHECKING:
+    from ottla.sim.network import Fabric
+
+
+class Data(NamedTuple):
+    content: bytes
+
+
+class Taken(NamedTuple):
+    """The receiver's program has read this many bytes: the sender's buffer may refill."""
+
+    byte_count: int
+
+
+class End(NamedTuple):
+    """The sender closed in order."""
+
+
+class Reset(NamedTuple):
+    """The connection is gone, with whatever was unread."""
+
+
+Packet = Data | Taken | End | Reset
+
+
+class Readiness:
+    """One level-triggered callback: called once a loop turn while its condition holds."""
+
+    def __init__(self, socket: SimSocket, holds: Callable[[], bool]) -> None:
+        self._socket = socket
+        self._holds = holds
+        self._callback: Callable[[], None] | None = None
+        self._due = False
+
+    def watch(self, callback: Callable[[], None] | None) -> None:
+        self._callback = callback
+        self.poll()
+
+    def poll(self) -> None:
+        if self._callback is not None and not self._due and self._holds():
+            self._due = True
+            process = self._socket.process
+            self._socket.fabric.loop.call_soon(self._fire, context=process.context)
+
+    def _fire(self) -> None:
+        self._due = False
+        if self._callback is not None and self._holds():
+            self._callback()
+        self.poll()
+
+
+class SimSocket:
+    """One end. Its send buffer holds what was sent and not yet read by the other side's program."""
+
+    def __init__(
+        self, fabric: Fabric, process: Process, local: tuple[str, int], peer: tuple[str, int]
+    ) -> None:
+        self.fabric = fabric
+        self.process = process
+        self.local = local
+        self.peer = peer
+        self.out: Pipe
+        self.closed = False
+        self.reset = False
+        self.ended = False
+        weather = fabric.weather
+        self._capacity = fabric.chance.randint(weather.buffer_bytes_min, weather.buffer_bytes_max)
+        self._untaken = 0
+        self._inbox = bytearray()
+        self._readable = Readiness(self, self._can_read)
+        self._writable = Readiness(self, self._can_write)
+
+    # What programs call.
+
+    def recv_into(self, buffer: memoryview) -> int:
+        self._check()
+        if self._inbox:
+            count = min(len(buffer), len(self._inbox))
+            count = self.fabric.weather.part_of(count, self.fabric.chance)
+            buffer[:count] = self._inbox[:count]
+            del self._inbox[:count]
+            self.out.push(Taken(count))
+            return count
+        if self.reset:
+            raise ConnectionResetError(errno.ECONNRESET, os.strerror(errno.ECONNRESET))
+        if self.ended:
+            return 0
+        raise BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN))
+
+    def send(self, buffers: Sequence[Buffer]) -> int:
+        room = self._room()
+        return self._send(b"".join(buffers)[:room])
+
+    def send_file(self, part: FileSlice) -> int:
+        room = self._room()
+        data = part.file.read_at(part.offset, min(part.count, room))
+        if part.count and not data:
+            raise OSError(errno.EIO, f"the file ended before offset {part.offset}")
+        return self._send(data)
+
+    def _room(self) -> int:
+        self._check()
+        if self.reset:
+            raise BrokenPipeError(errno.EPIPE, os.strerror(errno.EPIPE))
+        if self._untaken >= self._capacity:
+            raise BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN))
+        return self._capacity - self._untaken
+
+    def _send(self, data: bytes) -> int:
+        if not data:
+            return 0
+        data = data[: self.fabric.weather.part_of(len(data), self.fabric.chance)]
+        self._untaken += len(data)
+        self.out.push(Data(data))
+        return len(data)
+
+    def on_readable(self, callback: Callable[[], None] | None) -> None:
+        self.process.check_alive()
+        self._readable.watch(None if self.closed else callback)
+
+    def on_writable(self, callback: Callable[[], None] | None) -> None:
+        self.process.check_alive()
+        self._writable.watch(None if self.closed else callback)
+
+    def close(self) -> None:
+        self.process.check_alive()
+        self.shut()
+
+    def shut(self) -> None:
+        """Close as the kernel does, for a program or for one that has died."""
+        if self.closed:
+            return
+        self._readable.watch(None)
+        self._writable.watch(None)
+        self.closed = True
+        if not self.reset:
+            # Closing over unread bytes is not an orderly end: TCP answers it with a reset.
+            self.out.push(Reset() if self._inbox else End())
+        self._inbox.clear()
+        self.fabric.forget(self)
+
+    # What the network does.
+
+    def arrive(self, packet: Packet) -> None:
+        match packet:
+            case Taken(count):
+                self._untaken -= count
+                self._writable.poll()
+            case Reset():
+                self.break_off()
+            case Data() | End() if self.closed:
+                self.out.push(Reset())
+            case Data(content):
+                self._inbox += content
+                self._readable.poll()
+            case End():
+                self.ended = True
+                self._readable.poll()
+
+    def break_off(self) -> None:
+        self.reset = True
+        self._inbox.clear()
+        self._readable.poll()
+        self._writable.poll()
+
+    def _check(self) -> None:
+        self.process.check_alive()
+        if self.closed:
+            raise OSError(errno.EBADF, os.strerror(errno.EBADF))
+
+    def _can_read(self) -> bool:
+        return bool(self._inbox) or self.ended or self.reset
+
+    def _can_write(self) -> bool:
+        return self.reset or self._untaken < self._capacity
+
+    def __repr__(self) -> str:
+        return f"SimSocket(local={self.local}, peer={self.peer})"
+
+
+class Pipe:
+    """One direction: packets arrive in the order sent, each after its own delay."""
+
+    def __init__(self, fabric: Fabric, source: SimSocket, target: SimSocket) -> None:
+        self.source = source
+        self.target = target
+        self._fabric = fabric
+        self._packets: deque[Packet] = deque()
+        self._arrival_s = 0.0
+        self._due = False
+
+    def push(self, packet: Packet) -> None:
+        self._packets.append(packet)
+        self.schedule()
+
+    def schedule(self) -> None:
+        if self._due or not self._packets:
+            return
+        if self._fabric.holds_back(self.source.process.host, self.target.process):
+            return  # TCP would send it again and again; the fabric calls here when it may pass
+        self._due = True
+        fabric = self._fabric
+        local = self.source.process.host == self.target.process.host
+        packet = self._packets[0]
+        size = len(packet.content) if isinstance(packet, Data) else 40
+        travel_s = fabric.weather.delay_s(fabric.chance, local=local)
+        self._arrival_s = max(self._arrival_s, fabric.loop.time() + travel_s)
+        self._arrival_s += size / fabric.weather.bandwidth_bytes_s
+        fabric.loop.call_at(self._arrival_s, self._deliver, context=fabric.context)
+
+    def _deliver(self) -> None:
+        self._due = False
+        if not self._fabric.holds_back(self.source.process.host, self.target.process):
+            packet = self._packets.popleft()
+            self._tell(packet)
+            self._hand_over(packet)
+        self.schedule()
+
+    def _hand_over(self, packet: Packet) -> None:
+        if self.target.process.alive or self.target.closed:
+            self.target.arrive(packet)
+        elif not isinstance(packet, Reset):
+            # The machine came back from a power loss and knows nothing of this connection.
+            self.source.break_off()
+
+    def _tell(self, packet: Packet) -> None:
+        what = type(packet).__name__.lower()
+        if isinstance(packet, Data):
+            what += f" {len(packet.content)} crc {zlib.crc32(packet.content):08x}"
+        source, target = self.source.local, self.target.local
+        self._fabric.trace.add(
+            self.target.process.host, f"{source[0]}:{source[1]} > {target[0]}:{target[1]} {what}"
+        )

@@ -1,0 +1,188 @@
+"""One node: the page to read first. It builds every room and says in which order they open.
+
+    disks locked -> metadata log replayed -> partition logs loaded -> listeners opened
+    -> this broker registered in the metadata -> ready
+
+and closes them the other way round.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Coroutine
+from typing import TYPE_CHECKING, Any, Final
+
+from ottla.config.broker import BrokerConfig
+from ottla.controller.controller import Controller
+from ottla.logs import get_logger
+from ottla.metadata.delta import MetadataDelta
+from ottla.metadata.image import Endpoint, MetadataImage
+from ottla.metadata.log import MetadataLog
+from ottla.metadata.resources import CLUSTER_DEFAULT, ResourceType
+from ottla.replication.replica_manager import ReplicaManager
+from ottla.server.fetch_sessions import FetchSessionCache
+from ottla.server.server import Server
+from ottla.storage.log_manager import LogManager
+
+if TYPE_CHECKING:
+    from ottla.runtime.os_runtime import OsRuntime
+    from ottla.runtime.runtime import Runtime
+
+log = get_logger("ottla.node")
+
+FETCH_SESSION_EVICTION_MS: Final = 120_000
+
+
+class Node:
+    """Build it in a running loop, then `await node.start()`, and `await node.stop()` in the end."""
+
+    def __init__(self, runtime: Runtime, config: BrokerConfig) -> None:
+        self.runtime = runtime
+        self.config = config
+        self.node_id: int = config["node.id"]
+        self.fetch_sessions = FetchSessionCache(
+            config["max.incremental.fetch.session.cache.slots"],
+            FETCH_SESSION_EVICTION_MS,
+            runtime.random,
+        )
+        self.fetch_bytes_max: int = config["fetch.max.bytes"]
+        self.endpoints: tuple[Endpoint, ...] = ()
+        """Where clients are told to find this broker, by listener."""
+        self.failure: asyncio.Future[Exception] = asyncio.get_running_loop().create_future()
+        """Resolved with the reason when the node can no longer do its work and has to stop."""
+        self._config_from_file = config
+        self.log_manager = LogManager(runtime, config, on_dir_failed=self._dir_failed)
+        self.metadata: MetadataLog
+        self.controller: Controller
+        self.replicas: ReplicaManager
+        self.server = Server(self)
+
+    @property
+    def cluster_id(self) -> str:
+        return self.log_manager.cluster_id
+
+    def endpoint_for(self, listener_name: str) -> Endpoint | None:
+        """The address of this broker for clients that came in by this listener."""
+        return next((e for e in self.endpoints if e.name == listener_name), None)
+
+    # --- opening --------------------------------------------------------------------------------
+
+    async def start(self) -> None:
+        """Open everything; what was opened is closed again if a later step fails."""
+        await self.log_manager.open()
+        try:
+            await self._start()
+        except BaseException:
+            await self.stop()
+            raise
+
+    async def _start(self) -> None:
+        clean = self.log_manager.was_clean(self.config.metadata_log_dir)
+        self.metadata = await MetadataLog.open(
+            self.runtime,
+            self.config.metadata_log_dir,
+            node_id=self.node_id,
+            cluster_id=self.cluster_id,
+            config=self.config,
+            clean=clean,
+            on_failure=self._fail,
+        )
+        image = self.metadata.image
+        self._take_dynamic_config(image)
+        self.controller = Controller(self.metadata, self.config, self.runtime)
+        self.replicas = ReplicaManager(self.runtime, self.config, self.log_manager, self.node_id)
+        await self.log_manager.load(lambda topic: self.replicas.topic_config(topic, image))
+        self.endpoints = self._listen()
+        await self.controller.register_broker(
+            self.endpoints,
+            rack=self.config["broker.rack"],
+            directories=self.log_manager.directory_ids(),
+            clean=clean,
+        )
+        self.replicas.load(self.metadata.image)
+        self.metadata.subscribe(self._metadata_changed)
+        self.log_manager.start_background_work(self.replicas.high_watermarks)
+
+    def _listen(self) -> tuple[Endpoint, ...]:
+        ports = {listener.name: self.server.listen(listener)[1] for listener in self.config.listeners}
+        return tuple(
+            Endpoint(
+                advertised.name,
+                advertised.host or self.runtime.network.host_name(),
+                advertised.port or ports[advertised.name],
+            )
+            for advertised in self.config.advertised_listeners
+        )
+
+    # --- changing -------------------------------------------------------------------------------
+
+    def _metadata_changed(self, delta: MetadataDelta, image: MetadataImage) -> None:
+        if delta.brokers_reconfigured:
+            self._take_dynamic_config(image)
+            self.controller.config = self.config
+            self.replicas.configure_broker(self.config, image)
+            self.log_manager.configure(self.config)
+            self.server.configure(self.config)
+        self.replicas.apply(delta, image)
+
+    def _take_dynamic_config(self, image: MetadataImage) -> None:
+        self.config = self._config_from_file.with_dynamic(
+            image.config(CLUSTER_DEFAULT),
+            image.config((ResourceType.BROKER, str(self.node_id))),
+        )
+        for problem in self.config.ignored:
+            log.warning("a stored setting cannot be used", problem=str(problem))
+        self.fetch_bytes_max = self.config["fetch.max.bytes"]
+
+    def _dir_failed(self, directory: str, cause: BaseException) -> None:
+        """A log dir went offline at run time. The node goes on without it, while it can."""
+        self.replicas.dir_failed(directory)
+        if directory == self.config.metadata_log_dir or not self.log_manager.has_online_dirs:
+            self._fail(RuntimeError(f"{directory}, which the node cannot do without, failed: {cause}"))
+        else:
+            self.runtime.spawn(
+                self.controller.directories_changed(self.log_manager.directory_ids()),
+                name="report-failed-dir",
+            )
+
+    def _fail(self, reason: Exception) -> None:
+        if not self.failure.done():
+            log.error("the node has to stop", reason=str(reason))
+            self.failure.set_result(reason)
+
+    # --- closing --------------------------------------------------------------------------------
+
+    async def stop(self) -> None:
+        """Stop serving, then make everything durable and mark the shutdown as clean."""
+        self.server.close()
+        if hasattr(self, "metadata"):
+            await self.metadata.close()
+        await self.log_manager.close()
+
+
+def run(
+    config: BrokerConfig,
+    started: Callable[[Node], object] = lambda node: None,
+) -> int:
+    """Serve until Ctrl-C or SIGTERM; the exit code. `started` is called when clients are served."""
+    from ottla.runtime.os_runtime import run as run_on_loop
+
+    return run_on_loop(lambda runtime: _serve(runtime, config, started))
+
+
+async def _serve(
+    runtime: OsRuntime, config: BrokerConfig, started: Callable[[Node], object]
+) -> int:
+    stop_asked: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+
+    def ask_to_stop() -> None:
+        if not stop_asked.done():
+            stop_asked.set_result(None)
+
+    runtime.on_stop_signal(ask_to_stop)
+    node = Node(runtime, config)
+    await node.start()
+    started(node)
+    await asyncio.wait([stop_asked, node.failure], return_when=asyncio.FIRST_COMPLETED)
+    await node.stop()
+    return 1 if node.failure.done() else 0

@@ -1,0 +1,1 @@
+"""Partitions as their clients see them: who leads, what is visible, what an acknowledgement means."""

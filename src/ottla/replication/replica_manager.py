@@ -1,0 +1,211 @@
+"""All replicas on this broker: kept in step with the metadata, found by name or id, flushed."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterable
+from itertools import islice
+from typing import TYPE_CHECKING, Final
+
+from ottla.config.topic import TopicConfig
+from ottla.logs import get_logger
+from ottla.metadata.delta import MetadataDelta
+from ottla.metadata.image import MetadataImage, PartitionImage, TopicImage
+from ottla.protocol.errors import ErrorCode, KafkaError
+from ottla.replication.partition import Partition
+from ottla.replication.topic import HostedTopic
+from ottla.storage.errors import LogDirFailure
+
+if TYPE_CHECKING:
+    from ottla.config.broker import BrokerConfig
+    from ottla.runtime.runtime import Runtime
+    from ottla.storage.log import Log
+    from ottla.storage.log_manager import LogManager
+
+log = get_logger("ottla.replication")
+
+LOGS_CREATED_PER_TURN: Final = 4
+"""So many folders are made in one turn of the loop; each takes about half a millisecond."""
+
+
+class ReplicaManager:
+    def __init__(
+        self, runtime: Runtime, config: BrokerConfig, log_manager: LogManager, node_id: int
+    ) -> None:
+        self._runtime = runtime
+        self._config = config
+        self._log_manager = log_manager
+        self._node_id = node_id
+        self._default_config = TopicConfig.build(config, {})
+        self._to_create: dict[Partition, None] = {}
+        self.topics: dict[str, HostedTopic] = {}
+        self.topics_by_id: dict[bytes, HostedTopic] = {}
+        self.recompresses = False
+        """Whether any topic may want batches in another codec than they came in."""
+
+    # --- lookup ---------------------------------------------------------------------------------
+
+    def partition(self, topic: str, index: int) -> Partition:
+        hosted = self.topics.get(topic)
+        partition = None if hosted is None else hosted.partitions.get(index)
+        if partition is None:
+            raise KafkaError(
+                ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"this broker has no {topic}-{index}"
+            )
+        return partition
+
+    def partitions(self) -> Iterable[Partition]:
+        for hosted in self.topics.values():
+            yield from hosted.partitions.values()
+
+    def noted(self, error: KafkaError) -> KafkaError:
+        """The same error, after a disk failure it tells of has been acted on."""
+        if isinstance(error, LogDirFailure):
+            self._log_manager.fail_dir(error.directory, error.cause)
+        return error
+
+    # --- following the metadata -----------------------------------------------------------------
+
+    def load(self, image: MetadataImage) -> None:
+        """Host everything that is assigned to this broker, on the logs that were found on disk."""
+        for topic in image.topics.values():
+            self._host(topic, image)
+        self._create_logs_soon()
+
+    def apply(self, delta: MetadataDelta, image: MetadataImage) -> None:
+        """A metadata change has been committed."""
+        for topic in delta.deleted.values():
+            self._drop(topic)
+        for topic in delta.created.values():
+            self._host(topic, image)
+        for change in delta.changed.values():
+            hosted = self.topics_by_id.get(change.after.id)
+            if hosted is None:
+                self._host(change.after, image)
+                continue
+            for index in change.partitions:
+                self._place(hosted, change.after.partitions[index])
+        for name in delta.topics_reconfigured():
+            if name in self.topics:
+                self._configure(self.topics[name], image)
+        self._create_logs_soon()
+
+    def configure_broker(self, config: BrokerConfig, image: MetadataImage) -> None:
+        """The broker's own settings changed, and with them the defaults of its topics."""
+        self._config = config
+        self._default_config = TopicConfig.build(config, {})
+        for hosted in self.topics.values():
+            self._configure(hosted, image)
+
+    def topic_config(self, name: str, image: MetadataImage) -> TopicConfig:
+        overrides = image.topic_config(name)
+        return TopicConfig.build(self._config, overrides) if overrides else self._default_config
+
+    def _configure(self, hosted: HostedTopic, image: MetadataImage) -> None:
+        hosted.configure(self.topic_config(hosted.name, image))
+        self.recompresses = any(t.rules.compression is not None for t in self.topics.values())
+
+    def _host(self, topic: TopicImage, image: MetadataImage) -> None:
+        hosted = HostedTopic(topic.name, topic.id, self.topic_config(topic.name, image))
+        self.topics[topic.name] = self.topics_by_id[topic.id] = hosted
+        if hosted.rules.compression is not None:
+            self.recompresses = True
+        for partition in topic.partitions.values():
+            self._place(hosted, partition)
+
+    def _place(self, hosted: HostedTopic, assigned: PartitionImage) -> None:
+        """Make the partition here what the metadata says it is."""
+        if self._node_id not in assigned.replicas:
+            return
+        partition = hosted.partitions.get(assigned.index)
+        if partition is None:
+            partition = Partition(
+                hosted.name, hosted.id, assigned.index, self._create_log, self._flush_soon
+            )
+            hosted.partitions[assigned.index] = partition
+            self._find_log(partition, assigned)
+        partition.leader_id = assigned.leader
+        partition.isr = assigned.isr
+        if partition.leader_epoch != assigned.leader_epoch:
+            partition.leader_epoch = assigned.leader_epoch
+            for waiter in list(partition.waiters):
+                waiter.disturbed(partition)
+        hosted.configure_partition(partition)
+
+    def _find_log(self, partition: Partition, assigned: PartitionImage) -> None:
+        found = self._log_manager.get(partition.topic, partition.index)
+        if found is not None:
+            partition.attach(found)
+        elif self._log_manager.is_offline(assigned.directory_of(self._node_id)):
+            partition.set_error(ErrorCode.KAFKA_STORAGE_ERROR)
+        else:
+            self._to_create[partition] = None
+
+    def _drop(self, topic: TopicImage) -> None:
+        hosted = self.topics_by_id.pop(topic.id, None)
+        if hosted is None:
+            return
+        if self.topics.get(topic.name) is hosted:
+            del self.topics[topic.name]
+        for partition in hosted.partitions.values():
+            self._to_create.pop(partition, None)
+            partition.set_error(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+            if partition.log is not None:
+                self._log_manager.delete(partition.topic, partition.index)
+
+    # --- folders --------------------------------------------------------------------------------
+
+    def _create_log(self, partition: Partition) -> Log:
+        self._to_create.pop(partition, None)
+        hosted = self.topics_by_id[partition.topic_id]
+        return self._log_manager.create(
+            partition.topic, partition.index, partition.topic_id, hosted.config
+        )
+
+    def _create_logs_soon(self) -> None:
+        if self._to_create:
+            self._runtime.spawn(self._create_logs(), name="create-logs")
+
+    async def _create_logs(self) -> None:
+        while self._to_create:
+            for partition in list(islice(self._to_create, LOGS_CREATED_PER_TURN)):
+                try:
+                    partition.usable_log()
+                except KafkaError as error:
+                    self._to_create.pop(partition, None)
+                    log.error("cannot create a log", partition=str(partition), error=str(error))
+                    self.noted(error)
+            await asyncio.sleep(0)
+
+    def dir_failed(self, directory: str) -> None:
+        """A log dir went offline: its partitions do, the others stay."""
+        for partition in self.partitions():
+            if partition.log is not None and partition.log.directory.startswith(directory + "/"):
+                partition.set_error(ErrorCode.KAFKA_STORAGE_ERROR)
+
+    # --- group commit ---------------------------------------------------------------------------
+
+    def _flush_soon(self, partition: Partition) -> None:
+        self._runtime.spawn(self._flush(partition), name=f"flush {partition}")
+
+    async def _flush(self, partition: Partition) -> None:
+        """One fsync after another for as long as the flush settings ask for it. Every batch that
+        was appended while one ran is covered by the next: that is the group commit."""
+        due = True
+        while due and partition.error is None:
+            covered = partition.begin_flush()
+            try:
+                await self._runtime.in_thread(partition.usable_log().flush)
+            except KafkaError as error:
+                log.error("flush failed", partition=str(partition), error=str(error))
+                self.noted(error)
+                partition.set_error(ErrorCode.KAFKA_STORAGE_ERROR)
+            due = partition.end_flush(covered)
+
+    def high_watermarks(self) -> dict[tuple[str, int], int]:
+        """What `replication-offset-checkpoint` holds."""
+        return {
+            (partition.topic, partition.index): partition.high_watermark
+            for partition in self.partitions()
+            if partition.log is not None and partition.error is None
+        }

@@ -1,0 +1,104 @@
+"""Which APIs this broker serves, and the way from (API, version) to decoder, handler and encoder."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable
+from typing import Any, Final
+
+from ottla.protocol.apis import ApiKey, api
+from ottla.protocol.codec import decoder, encoder
+from ottla.protocol.errors import ErrorCode, KafkaError, MalformedMessage
+
+SERVED: Final[dict[ApiKey, str]] = {
+    ApiKey.PRODUCE: "produce",
+    ApiKey.FETCH: "fetch",
+    ApiKey.LIST_OFFSETS: "list_offsets",
+    ApiKey.METADATA: "metadata",
+    ApiKey.FIND_COORDINATOR: "find_coordinator",
+    ApiKey.API_VERSIONS: "api_versions",
+    ApiKey.CREATE_TOPICS: "create_topics",
+    ApiKey.DELETE_TOPICS: "delete_topics",
+    ApiKey.DELETE_RECORDS: "delete_records",
+    ApiKey.INIT_PRODUCER_ID: "init_producer_id",
+    ApiKey.OFFSET_FOR_LEADER_EPOCH: "offset_for_leader_epoch",
+    ApiKey.DESCRIBE_CONFIGS: "describe_configs",
+    ApiKey.ALTER_CONFIGS: "alter_configs",
+    ApiKey.DESCRIBE_LOG_DIRS: "describe_log_dirs",
+    ApiKey.CREATE_PARTITIONS: "create_partitions",
+    ApiKey.INCREMENTAL_ALTER_CONFIGS: "incremental_alter_configs",
+    ApiKey.DESCRIBE_CLUSTER: "describe_cluster",
+    ApiKey.DESCRIBE_TOPIC_PARTITIONS: "describe_topic_partitions",
+}
+"""Served API -> the module of `ottla.server.handlers` that serves it. ApiVersions tells just this."""
+
+
+class Route:
+    """Everything that serving one version of one API needs, looked up once."""
+
+    __slots__ = (
+        "decode",
+        "encode",
+        "handle",
+        "name",
+        "request_is_flexible",
+        "response_class",
+        "response_is_flexible",
+    )
+
+    def __init__(self, key: ApiKey, version: int) -> None:
+        declared = api(key)
+        module = importlib.import_module(f"ottla.server.handlers.{SERVED[key]}")
+        self.name: str = declared.name
+        self.handle: Callable[..., Any] = module.handle
+        self.decode: Callable[..., Any] = decoder(declared.request_class(), version)
+        self.response_class: type[Any] = declared.response_class()
+        self.encode: Callable[[Any], list[Any]] = encoder(self.response_class, version)
+        flexible_from = declared.flexible_from
+        self.request_is_flexible = flexible_from is not None and version >= flexible_from
+        # The answer to ApiVersions must be readable before anything has been negotiated.
+        self.response_is_flexible = self.request_is_flexible and key != ApiKey.API_VERSIONS
+
+    def error_response(self, error: Exception) -> Any:
+        """The whole answer as one error; None where the API has no place for it."""
+        if "error_code" not in self.response_class.__slots__:
+            return None
+        code = error.code if isinstance(error, KafkaError) else ErrorCode.UNKNOWN_SERVER_ERROR
+        response = self.response_class(error_code=int(code))
+        if "error_message" in self.response_class.__slots__ and isinstance(error, KafkaError):
+            response.error_message = error.message
+        return response
+
+
+class UnsupportedApiVersions(Route):
+    """ApiVersions in a version from the future: answered in the shape of version 0, with error 35
+    and the versions there are, so that the client can come back with one of them."""
+
+    __slots__ = ()
+
+    def __init__(self) -> None:
+        super().__init__(ApiKey.API_VERSIONS, 0)
+        module = importlib.import_module("ottla.server.handlers.api_versions")
+        self.decode = lambda frame, position: (None, len(frame))
+        self.handle = lambda context, request: module.unsupported_version(context)
+
+
+class Dispatcher:
+    def __init__(self) -> None:
+        self.routes: dict[int, Route] = {}
+
+    def route(self, key: int, version: int) -> Route:
+        """Build the route on first use; `MalformedMessage` if the client may not ask for this."""
+        try:
+            served = ApiKey(key)
+            lowest, highest = api(served).versions if served in SERVED else (0, -1)
+        except ValueError:
+            lowest, highest = 0, -1
+        if not lowest <= version <= highest:
+            if key == ApiKey.API_VERSIONS:
+                return UnsupportedApiVersions()
+            raise MalformedMessage(
+                f"API {key} version {version} is not served; ApiVersions lists what is"
+            )
+        route = self.routes[key << 16 | version] = Route(served, version)
+        return route

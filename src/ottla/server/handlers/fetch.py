@@ -1,0 +1,200 @@
+"""Fetch: find where the reader is, hand the bytes of the segment file to the socket."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Final
+
+from ottla.protocol.errors import ErrorCode, KafkaError
+from ottla.protocol.messages.fetch import (
+    FetchableTopicResponse,
+    FetchRequest,
+    FetchResponse,
+    PartitionData,
+)
+from ottla.server.fetch_sessions import (
+    FINAL_EPOCH,
+    INITIAL_EPOCH,
+    NO_SESSION,
+    FetchPartition,
+    FetchSession,
+)
+from ottla.server.purgatory import DelayedFetch
+
+if TYPE_CHECKING:
+    from ottla.replication.partition import Partition
+    from ottla.server.context import RequestContext
+
+READ_COMMITTED: Final = 1
+_TOPIC_IDS_FROM: Final = 13
+_NO_OFFSET: Final = -1
+
+
+def handle(context: RequestContext, request: FetchRequest) -> FetchResponse | DelayedFetch:
+    by_id = context.api_version >= _TOPIC_IDS_FROM
+    sessions = context.node.fetch_sessions
+    now_s = context.node.runtime.clock.now()
+    epoch = request.session_epoch
+    if epoch not in (INITIAL_EPOCH, FINAL_EPOCH):
+        found = sessions.resume(request.session_id, epoch, by_id, now_s)
+        if isinstance(found, ErrorCode):
+            return FetchResponse(error_code=int(found))
+        found.update(request.topics, request.forgotten_topics_data)
+        return FetchRun(context, request, found, found.partitions.values(), full=False).start()
+    if request.session_id != NO_SESSION:
+        sessions.close(request.session_id)
+    session = None
+    if epoch == INITIAL_EPOCH:
+        wanted_count = sum(len(topic.partitions) for topic in request.topics)
+        session = sessions.create(by_id, wanted_count, now_s)
+    if session is None:
+        session = FetchSession(NO_SESSION, by_id, now_s)  # of this one request
+    session.update(request.topics, ())
+    return FetchRun(context, request, session, session.partitions.values(), full=True).start()
+
+
+class FetchRun:
+    """One fetch request, read once at once and, if that was not enough, once more later."""
+
+    __slots__ = ("_context", "_epoch", "_full", "_request", "_session", "_size", "_wanted")
+
+    def __init__(
+        self,
+        context: RequestContext,
+        request: FetchRequest,
+        session: FetchSession,
+        wanted: Iterable[FetchPartition],
+        *,
+        full: bool,
+    ) -> None:
+        self._context = context
+        self._request = request
+        self._session = session
+        self._wanted = list(wanted)
+        self._full = full
+        self._epoch = session.epoch
+        self._size = 0
+
+    def start(self) -> FetchResponse | DelayedFetch:
+        request = self._request
+        answers, hurry = self._read_all()
+        if (
+            hurry
+            or request.max_wait_ms <= 0
+            or self._size >= request.min_bytes
+            or not self._wanted
+        ):
+            return self._respond(answers)
+        return DelayedFetch(
+            self._context.node.runtime,
+            self._waits_for(),
+            request.min_bytes - self._size,
+            request.max_wait_ms,
+            self._read_again,
+        )
+
+    def _waits_for(self) -> Iterable[Partition]:
+        for wanted in self._wanted:
+            partition = self._find(wanted)
+            if isinstance(partition, ErrorCode):
+                continue
+            yield partition
+
+    def _read_again(self) -> FetchResponse:
+        if self._session.id != NO_SESSION and self._session.epoch != self._epoch:
+            return FetchResponse(
+                error_code=int(ErrorCode.INVALID_FETCH_SESSION_EPOCH), session_id=self._session.id
+            )
+        return self._respond(self._read_all()[0])
+
+    # --- reading --------------------------------------------------------------------------------
+
+    def _read_all(self) -> tuple[list[tuple[FetchPartition, PartitionData]], bool]:
+        """Read every partition; whether something (an error) must be told without waiting."""
+        left = min(self._request.max_bytes, self._context.node.fetch_bytes_max)
+        self._size = 0
+        answers = []
+        hurry = False
+        for wanted in self._wanted:
+            answer = self._read(wanted, left)
+            if answer.error_code:
+                hurry = True
+            elif answer.records:
+                size = len(answer.records)
+                self._size += size
+                left -= size
+            answers.append((wanted, answer))
+        return answers, hurry
+
+    def _find(self, wanted: FetchPartition) -> Partition | ErrorCode:
+        replicas = self._context.node.replicas
+        if self._session.by_topic_id:
+            hosted = replicas.topics_by_id.get(wanted.topic)
+            if hosted is None:
+                return ErrorCode.UNKNOWN_TOPIC_ID
+        else:
+            hosted = replicas.topics.get(wanted.topic)
+            if hosted is None:
+                return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+        partition = hosted.partitions.get(wanted.index)
+        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if partition is None else partition
+
+    def _read(self, wanted: FetchPartition, left: int) -> PartitionData:
+        partition = self._find(wanted)
+        if isinstance(partition, ErrorCode):
+            return _refusal(wanted.index, partition)
+        try:
+            if wanted.leader_epoch >= 0:
+                partition.check_leader_epoch(wanted.leader_epoch)
+            high_watermark = partition.high_watermark
+            records = None
+            if wanted.offset != high_watermark:
+                # An answer has room for one whole batch even if it is larger than allowed: a reader
+                # must always get on.
+                records = partition.read(
+                    wanted.offset, min(wanted.bytes_max, max(left, 0)), min_one=not self._size
+                )
+            return PartitionData(
+                partition_index=wanted.index,
+                high_watermark=high_watermark,
+                last_stable_offset=partition.last_stable_offset,
+                log_start_offset=partition.log_start_offset,
+                aborted_transactions=[] if self._request.isolation_level else None,
+                records=b"" if records is None else records,
+            )
+        except KafkaError as error:
+            return _refusal(wanted.index, self._context.node.replicas.noted(error).code)
+    
+    # --- the answer -----------------------------------------------------------------------------
+
+    def _respond(self, answers: list[tuple[FetchPartition, PartitionData]]) -> FetchResponse:
+        session = self._session
+        by_topic: dict[str | bytes, FetchableTopicResponse] = {}
+        for wanted, answer in answers:
+            if session.id != NO_SESSION:
+                news = wanted.has_news(answer)
+                if not (news or self._full):
+                    continue
+                if answer.records:
+                    session.move_to_end(wanted)
+            topic = by_topic.get(wanted.topic)
+            if topic is None:
+                if session.by_topic_id:
+                    topic = FetchableTopicResponse(topic_id=wanted.topic)
+                else:
+                    topic = FetchableTopicResponse(topic=wanted.topic)
+                by_topic[wanted.topic] = topic
+            topic.partitions.append(answer)
+        return FetchResponse(session_id=session.id, responses=list(by_topic.values()))
+
+
+def _refusal(index: int, code: ErrorCode) -> PartitionData:
+    return PartitionData(
+        partition_index=index,
+        error_code=int(code),
+        high_watermark=_NO_OFFSET,
+        last_stable_offset=_NO_OFFSET,
+        log_start_offset=_NO_OFFSET,
+        aborted_transactions=None,
+        records=b"",
+    )

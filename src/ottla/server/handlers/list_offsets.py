@@ -1,0 +1,95 @@
+"""ListOffsets: the offset of a moment: earliest, latest, a timestamp, the largest timestamp."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from ottla.protocol.errors import ErrorCode, KafkaError
+from ottla.protocol.messages.list_offsets import (
+    ListOffsetsPartition,
+    ListOffsetsPartitionResponse,
+    ListOffsetsRequest,
+    ListOffsetsResponse,
+    ListOffsetsTopicResponse,
+)
+
+if TYPE_CHECKING:
+    from ottla.replication.partition import Partition
+    from ottla.server.context import RequestContext
+
+LATEST: Final = -1
+EARLIEST: Final = -2
+MAX_TIMESTAMP: Final = -3
+EARLIEST_LOCAL: Final = -4
+LATEST_TIERED: Final = -5
+EARLIEST_PENDING_UPLOAD: Final = -6
+
+FIRST_VERSION: Final = {
+    MAX_TIMESTAMP: 7,
+    EARLIEST_LOCAL: 8,
+    LATEST_TIERED: 9,
+    EARLIEST_PENDING_UPLOAD: 11,
+}
+"""The special timestamps that came later than version 1, and with which version."""
+
+Found = tuple[int, int, int]
+"""(timestamp, offset, leader epoch), as the answer carries them."""
+
+
+def handle(context: RequestContext, request: ListOffsetsRequest) -> ListOffsetsResponse:
+    answers = []
+    for topic in request.topics:
+        seen: set[int] = set()
+        answer = ListOffsetsTopicResponse(name=topic.name)
+        for wanted in topic.partitions:
+            answer.partitions.append(
+                _refusal(wanted.partition_index, ErrorCode.INVALID_REQUEST)
+                if wanted.partition_index in seen
+                else _look_up(context, topic.name, wanted, request.isolation_level)
+            )
+            seen.add(wanted.partition_index)
+        answers.append(answer)
+    return ListOffsetsResponse(topics=answers)
+
+
+def _look_up(
+    context: RequestContext, topic: str, wanted: ListOffsetsPartition, isolation_level: int
+) -> ListOffsetsPartitionResponse:
+    index = wanted.partition_index
+    if wanted.timestamp < 0 and (
+        wanted.timestamp < EARLIEST_PENDING_UPLOAD
+        or context.api_version < FIRST_VERSION.get(wanted.timestamp, 1)
+    ):
+        return _refusal(index, ErrorCode.UNSUPPORTED_VERSION)
+    try:
+        partition = context.node.replicas.partition(topic, index)
+        partition.check_leader_epoch(wanted.current_leader_epoch)
+        timestamp, offset, epoch = _find(partition, wanted.timestamp, isolation_level)
+    except KafkaError as error:
+        return _refusal(index, context.node.replicas.noted(error).code)
+    return ListOffsetsPartitionResponse(
+        partition_index=index, timestamp=timestamp, offset=offset, leader_epoch=epoch
+    )
+
+
+def _find(partition: Partition, timestamp: int, isolation_level: int) -> Found:
+    log = partition.usable_log()
+    end = partition.last_stable_offset if isolation_level else partition.high_watermark
+    if timestamp == LATEST:
+        return -1, end, partition.leader_epoch
+    if timestamp in (EARLIEST, EARLIEST_LOCAL):
+        # Nothing is tiered: what is oldest here is oldest anywhere.
+        return -1, log.log_start_offset, log.epoch_of(log.log_start_offset)
+    if timestamp in (LATEST_TIERED, EARLIEST_PENDING_UPLOAD):
+        return -1, -1, -1
+    if timestamp == MAX_TIMESTAMP:
+        found = log.offset_of_max_timestamp()
+    else:
+        found = log.offset_for_timestamp(timestamp)
+    if found is None or found[1] >= end:
+        return -1, -1, -1
+    return found
+
+
+def _refusal(index: int, code: ErrorCode) -> ListOffsetsPartitionResponse:
+    return ListOffsetsPartitionResponse(partition_index=index, error_code=int(code))

@@ -1,0 +1,54 @@
+"""OffsetForLeaderEpoch: where a leader epoch ended, so that a reader finds out if its log diverged."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ottla.protocol.errors import ErrorCode, KafkaError
+from ottla.protocol.messages.offset_for_leader_epoch import (
+    EpochEndOffset,
+    OffsetForLeaderEpochRequest,
+    OffsetForLeaderEpochResponse,
+    OffsetForLeaderPartition,
+    OffsetForLeaderTopicResult,
+)
+
+if TYPE_CHECKING:
+    from ottla.server.context import RequestContext
+
+
+def handle(
+    context: RequestContext, request: OffsetForLeaderEpochRequest
+) -> OffsetForLeaderEpochResponse:
+    return OffsetForLeaderEpochResponse(
+        topics=[
+            OffsetForLeaderTopicResult(
+                topic=topic.topic,
+                partitions=[_look_up(context, topic.topic, wanted) for wanted in topic.partitions],
+            )
+            for topic in request.topics
+        ]
+    )
+
+
+def _look_up(
+    context: RequestContext, topic: str, wanted: OffsetForLeaderPartition
+) -> EpochEndOffset:
+    answer = EpochEndOffset(partition=wanted.partition)
+    try:
+        partition = context.node.replicas.partition(topic, wanted.partition)
+        partition.check_leader_epoch(wanted.current_leader_epoch)
+        if wanted.leader_epoch == partition.leader_epoch:
+            # The current epoch ends where a consumer's view ends; a follower would be told the end
+            # of the log.
+            answer.leader_epoch, answer.end_offset = (
+                partition.leader_epoch,
+                partition.high_watermark,
+            )
+        else:
+            answer.leader_epoch, answer.end_offset = partition.usable_log().epoch_end_offset(
+                wanted.leader_epoch
+            )
+    except KafkaError as error:
+        answer.error_code = int(context.node.replicas.noted(error).code)
+    return answer

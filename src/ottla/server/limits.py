@@ -1,0 +1,49 @@
+"""How many connections there may be: in all and from one address."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from ottla.config.broker import BrokerConfig
+
+
+class ConnectionLimits:
+    def __init__(self, total_max: int, per_address_max: int, overrides: Mapping[str, int]) -> None:
+        self.total_max = total_max
+        self.per_address_max = per_address_max
+        self._overrides = overrides
+        self._by_address: dict[str, int] = {}
+        self._total = 0
+
+    @classmethod
+    def from_config(cls, config: BrokerConfig) -> ConnectionLimits:
+        return cls(
+            config["max.connections"],
+            config["max.connections.per.ip"],
+            config.max_connections_by_ip,
+        )
+
+    @property
+    def is_full(self) -> bool:
+        return self._total >= self.total_max
+
+    def admit(self, address: str) -> str | None:
+        """Count a new connection in, or say why it may not come in."""
+        count = self._by_address.get(address, 0)
+        allowed = self._overrides.get(address, self.per_address_max)
+        if count >= allowed:
+            return f"{address} has {count} connections of {allowed} (max.connections.per.ip)"
+        self._by_address[address] = count + 1
+        self._total += 1
+        return None
+
+    def leave(self, address: str) -> None:
+        self._total -= 1
+        left = self._by_address[address] - 1
+        if left:
+            self._by_address[address] = left
+        else:
+            del self._by_address[address]
+

@@ -1,0 +1,44 @@
+"""An answer that is not there yet."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+
+class Pending:
+    """What a handler returns when its answer depends on an event still to come.
+
+    It is resolved exactly once, with a response message, or with None where the client expects no
+    answer. A client that goes away abandons it.
+    """
+
+    __slots__ = ("_callback", "_resolved")
+
+    holds_connection = True
+    """Whether later requests of the connection wait for it. Kafka serves one request of a
+    connection at a time; a produce whose append is done may be overtaken in *serving* (never in
+    answering), so that one flush or one replication round answers many of them."""
+
+    def __init__(self) -> None:
+        self._callback: Callable[[Any], None] | None = None
+        self._resolved = False
+
+    def when_resolved(self, callback: Callable[[Any], None]) -> None:
+        self._callback = callback
+
+    @property
+    def resolved(self) -> bool:
+        return self._resolved
+
+    def resolve(self, response: Any) -> None:
+        if self._resolved:
+            return
+        self._resolved = True
+        if self._callback is not None:
+            self._callback(response)
+
+    def abandon(self) -> None:
+        """The client is gone: let go of everything that would have resolved this."""
+        self._resolved = True
+        self._callback = None

@@ -1,0 +1,120 @@
+"""Where requests wait for the event that satisfies them: never polled, always bounded by a timer."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any
+
+from ottla.server.pending import Pending
+
+if TYPE_CHECKING:
+    from ottla.replication.partition import Partition
+    from ottla.runtime.runtime import Runtime
+
+
+class _Delayed(Pending):
+    """Waits at some partitions, and no longer than its timer."""
+
+    __slots__ = ("_partitions", "_timer")
+
+    def __init__(self, runtime: Runtime, partitions: Iterable[Partition], wait_ms: int) -> None:
+        super().__init__()
+        self._partitions = list(partitions)
+        for partition in self._partitions:
+            partition.waiters[self] = None
+        self._timer = runtime.call_later(wait_ms / 1000, self._finish)
+
+    def _response(self) -> Any:
+        raise NotImplementedError
+
+    def advanced(self, partition: Partition, gained_bytes: int) -> None:
+        raise NotImplementedError
+
+    def disturbed(self, partition: Partition) -> None:
+        raise NotImplementedError
+
+    def _finish(self) -> None:
+        if self.resolved:
+            return
+        self._let_go()
+        try:
+            response = self._response()
+        except Exception as error:  # told to the client by its connection, like any handler's
+            response = error
+        self.resolve(response)
+
+    def _let_go(self) -> None:
+        self._timer.cancel()
+        for partition in self._partitions:
+            partition.waiters.pop(self, None)
+
+    def abandon(self) -> None:
+        super().abandon()
+        self._let_go()
+
+
+class DelayedFetch(_Delayed):
+    """A fetch that waits until enough bytes are visible, or its time is up, and then reads again."""
+
+    __slots__ = ("_answer", "_needed_bytes", "_runtime")
+
+    def __init__(
+        self,
+        runtime: Runtime,
+        partitions: Iterable[Partition],
+        needed_bytes: int,
+        wait_ms: int,
+        answer: Callable[[], Any],
+    ) -> None:
+        super().__init__(runtime, partitions, wait_ms)
+        self._runtime = runtime
+        self._needed_bytes = needed_bytes
+        self._answer = answer
+
+    def advanced(self, partition: Partition, gained_bytes: int) -> None:
+        if self._needed_bytes > 0:
+            self._needed_bytes -= gained_bytes
+            if self._needed_bytes <= 0:
+                # After the produce that brought the data: its own answer leaves first, and what
+                # else arrives in this turn of the loop comes along.
+                self._runtime.call_soon(self._finish)
+
+    def disturbed(self, partition: Partition) -> None:
+        self._runtime.call_soon(self._finish)
+
+    def _response(self) -> Any:
+        return self._answer()
+
+
+class DelayedProduce(_Delayed):
+    """A produce whose records are appended but not yet as safe as its `acks` asks for."""
+
+    __slots__ = ("_answer", "_needed")
+
+    holds_connection = False
+
+    def __init__(
+        self,
+        runtime: Runtime,
+        needed: dict[Partition, int],
+        timeout_ms: int,
+        answer: Callable[[dict[Partition, int]], Any],
+    ) -> None:
+        """`needed`: the high watermark that each partition must reach. `answer` makes the response,
+        given those that did not get there, for want of time or of a working log."""
+        super().__init__(runtime, needed, timeout_ms)
+        self._needed = needed
+        self._answer = answer
+
+    def advanced(self, partition: Partition, gained_bytes: int) -> None:
+        if partition.high_watermark >= self._needed[partition]:
+            del self._needed[partition]
+            del partition.waiters[self]
+            if not self._needed:
+                self._finish()
+
+    def disturbed(self, partition: Partition) -> None:
+        self._finish()
+
+    def _response(self) -> Any:
+        return self._answer(self._needed)

@@ -1,0 +1,105 @@
+"""The listeners and everything that bounds what connections may cost the broker."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Final
+
+from ottla.logs import get_logger
+from ottla.server.connection import Connection
+from ottla.server.dispatch import Dispatcher
+from ottla.server.limits import ConnectionLimits
+
+if TYPE_CHECKING:
+    from ottla.config.broker import Listener as ListenerConfig
+    from ottla.node import Node
+    from ottla.runtime.network import Listener, Socket
+    from ottla.runtime.runtime import Timer
+
+log = get_logger("ottla.network")
+
+RECEIVE_BUFFER_BYTES: Final = 512 * 1024
+IDLE_SWEEPS_PER_TIMEOUT: Final = 4
+IDLE_SWEEP_S_MAX: Final = 60.0
+
+
+class Server:
+    def __init__(self, node: Node) -> None:
+        config = node.config
+        self.node = node
+        self.runtime = node.runtime
+        self.dispatcher = Dispatcher()
+        self.routes = self.dispatcher.routes
+        self.receive_view = memoryview(bytearray(RECEIVE_BUFFER_BYTES))
+        """Shared by all connections: what a read brings is served before the next read."""
+        self.request_bytes_max: int = config["socket.request.max.bytes"]
+        self.limits = ConnectionLimits.from_config(config)
+        self._idle_s: float = config["connections.max.idle.ms"] / 1000
+        self._backlog: int = config["socket.listen.backlog.size"]
+        self._connections: dict[Connection, None] = {}
+        self._listeners: list[Listener] = []
+        self._accept_paused = False
+        self._idle_timer: Timer | None = None
+
+    @property
+    def connection_count(self) -> int:
+        return len(self._connections)
+
+    def listen(self, listener: ListenerConfig) -> tuple[str, int]:
+        """Open one listener and return where it really listens."""
+        opened = self.runtime.network.listen(
+            listener.host,
+            listener.port,
+            lambda socket: self._accepted(socket, listener.name),
+            backlog=self._backlog,
+        )
+        self._listeners.append(opened)
+        if self._idle_timer is None and self._idle_s > 0:
+            self._schedule_idle_sweep()
+        return opened.address
+
+    def _accepted(self, socket: Socket, listener_name: str) -> None:
+        host = socket.peer[0]
+        refusal = self.limits.admit(host)
+        if refusal is not None:
+            log.warning("refusing a connection", peer=socket.peer, reason=refusal)
+            socket.close()
+            return
+        self._connections[Connection(socket, listener_name, self)] = None
+        if self.limits.is_full and not self._accept_paused:
+            log.warning("connection limit reached; new ones wait", limit=self.limits.total_max)
+            self._accept_paused = True
+            for listener in self._listeners:
+                listener.pause()
+
+    def forget(self, connection: Connection) -> None:
+        """A connection has closed."""
+        if self._connections.pop(connection, self) is self:
+            return
+        self.limits.leave(connection.peer[0])
+        if self._accept_paused and not self.limits.is_full:
+            self._accept_paused = False
+            for listener in self._listeners:
+                listener.resume()
+
+    def _schedule_idle_sweep(self) -> None:
+        delay_s = min(IDLE_SWEEP_S_MAX, self._idle_s / IDLE_SWEEPS_PER_TIMEOUT)
+        self._idle_timer = self.runtime.call_later(delay_s, self._sweep_idle)
+
+    def _sweep_idle(self) -> None:
+        oldest = self.runtime.clock.now() - self._idle_s
+        for connection in list(self._connections):
+            if connection.last_active < oldest and not connection.is_waiting:
+                connection.close(f"idle for {self._idle_s:.0f} s (connections.max.idle.ms)")
+        self._schedule_idle_sweep()
+
+    def stop_listening(self) -> None:
+        for listener in self._listeners:
+            listener.close()
+        self._listeners.clear()
+
+    def close(self) -> None:
+        self.stop_listening()
+        if self._idle_timer is not None:
+            self._idle_timer.cancel()
+        for connection in list(self._connections):
+            connection.close("the broker is stopping")

@@ -1,0 +1,359 @@
+"""A connection on a scripted socket: framing, order, backpressure, failure."""
+
+from __future__ import annotations
+
+import asyncio
+import struct
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from ottla.buffers import Buffer
+from ottla.protocol.errors import ErrorCode, KafkaError, MalformedMessage
+from ottla.runtime.disk import FileSlice
+from ottla.server.connection import UNANSWERED_REQUESTS_MAX, Connection
+from ottla.server.pending import Pending
+
+
+class ScriptedSocket:
+    """Gives what it is fed, in the pieces in which it is fed; takes what it has room for."""
+
+    peer = ("127.0.0.1", 1)
+    local = ("127.0.0.1", 2)
+
+    def __init__(self) -> None:
+        self.incoming: list[bytes] = []
+        self.sent = bytearray()
+        self.room = 1 << 30
+        self.closed = False
+        self.readable: Callable[[], None] | None = None
+        self.writable: Callable[[], None] | None = None
+
+    def recv_into(self, buffer: memoryview) -> int:
+        if not self.incoming:
+            raise BlockingIOError
+        data = self.incoming.pop(0)
+        count = min(len(data), len(buffer))
+        buffer[:count] = data[:count]
+        if data[count:]:
+            self.incoming.insert(0, data[count:])
+        return count
+
+    def send(self, buffers: Sequence[Buffer]) -> int:
+        if not self.room:
+            raise BlockingIOError
+        data = b"".join(buffers)[: self.room]
+        self.room -= len(data)
+        self.sent += data
+        return len(data)
+
+    def send_file(self, part: FileSlice) -> int:
+        if not self.room:
+            raise BlockingIOError
+        data = part.read()[: self.room]
+        self.room -= len(data)
+        self.sent += data
+        return len(data)
+
+    def on_readable(self, callback: Callable[[], None] | None) -> None:
+        self.readable = callback
+
+    def on_writable(self, callback: Callable[[], None] | None) -> None:
+        self.writable = callback
+
+    def close(self) -> None:
+        self.closed = True
+        self.readable = self.writable = None
+
+    def feed(self, *pieces: bytes) -> None:
+        self.incoming += pieces
+        while self.incoming and self.readable is not None:
+            self.readable()
+
+    def take(self, room: int) -> None:
+        """The client reads: there is room again."""
+        self.room = room
+        if self.writable is not None:
+            self.writable()
+
+
+class Echo:
+    """The response class of the test's only API: the request's own bytes."""
+
+    def __init__(self, body: bytes) -> None:
+        self.body = body
+
+
+class EchoRoute:
+    name = "Echo"
+    request_is_flexible = False
+    response_is_flexible = False
+    response_class = Echo
+
+    def __init__(self) -> None:
+        self.handle: Callable[[Any, bytes], Any] = lambda context, body: Echo(body)
+        self.served: list[bytes] = []
+
+    def decode(self, frame: memoryview, position: int) -> tuple[bytes, int]:
+        body = bytes(frame[position:])
+        if body == b"malformed":
+            raise MalformedMessage("as the test asks for")
+        self.served.append(body)
+        return body, len(frame)
+
+    def encode(self, response: Echo) -> list[Buffer]:
+        return [response.body]
+
+    def error_response(self, error: Exception) -> Echo | None:
+        return Echo(error.code.name.encode()) if isinstance(error, KafkaError) else None
+
+
+class FakeServer:
+    def __init__(self, request_bytes_max: int = 1 << 20) -> None:
+        self.route = EchoRoute()
+        self.routes = {5 << 16: self.route}
+        self.receive_view = memoryview(bytearray(64 * 1024))
+        self.request_bytes_max = request_bytes_max
+        self.forgotten = 0
+        self.node = None
+        self.dispatcher = self
+        self.runtime = self
+        self.clock = self
+
+    def now(self) -> float:
+        return 0.0
+
+    def unserved(self, key: int, version: int) -> EchoRoute:
+        raise MalformedMessage("not served")
+
+    def forget(self, connection: Connection) -> None:
+        self.forgotten += 1
+
+
+def frame(correlation_id: int, body: bytes) -> bytes:
+    payload = struct.pack(">hhih", 5, 0, correlation_id, -1) + body
+    return struct.pack(">i", len(payload)) + payload
+
+
+def answers(data: bytes) -> list[tuple[int, bytes]]:
+    found = []
+    while data:
+        size, correlation_id = struct.unpack_from(">ii", data)
+        found.append((correlation_id, bytes(data[8 : 4 + size])))
+        data = data[4 + size :]
+    return found
+
+
+def connect(server: FakeServer | None = None) -> tuple[ScriptedSocket, FakeServer, Connection]:
+    server = server or FakeServer()
+    socket = ScriptedSocket()
+    return socket, server, Connection(socket, "PLAINTEXT", server)  # type: ignore[arg-type]
+
+
+@given(
+    bodies=st.lists(st.binary(max_size=300), min_size=1, max_size=8),
+    cuts=st.lists(st.integers(1, 400), max_size=30),
+)
+def test_frames_are_served_however_the_stream_is_cut(bodies: list[bytes], cuts: list[int]) -> None:
+    socket, server, _ = connect()
+    stream = b"".join(frame(number, body) for number, body in enumerate(bodies))
+    for cut in cuts:
+        socket.feed(*filter(None, [stream[:cut]]))
+        stream = stream[cut:]
+    socket.feed(*filter(None, [stream]))
+    assert answers(bytes(socket.sent)) == list(enumerate(bodies))
+
+
+def test_a_frame_larger_than_the_shared_buffer_arrives_whole() -> None:
+    socket, server, _ = connect()
+    body = bytes(range(256)) * 2000
+    socket.feed(frame(1, b"before") + frame(2, body) + frame(3, b"after"))
+    assert answers(bytes(socket.sent)) == [(1, b"before"), (2, body), (3, b"after")]
+
+
+@pytest.mark.parametrize("size", [-1, 0, 7, 1025, 2**31 - 1])
+def test_an_impossible_frame_size_closes_the_connection_and_reserves_nothing(size: int) -> None:
+    for pieces in ([struct.pack(">i", size)], list(map(bytes, zip(struct.pack(">i", size))))):
+        socket, server, connection = connect(FakeServer(request_bytes_max=1024))
+        socket.feed(*pieces)
+        assert socket.closed
+        assert server.forgotten == 1
+        assert connection.is_closed
+
+
+def test_a_large_promise_costs_only_what_was_sent() -> None:
+    socket, server, connection = connect(FakeServer(request_bytes_max=1 << 30))
+    socket.feed(struct.pack(">i", 1 << 29) + b"x" * 100)
+    assert connection._inbox is not None
+    assert len(connection._inbox) <= 128 * 1024
+
+
+def test_a_malformed_request_closes_the_connection() -> None:
+    socket, _, _ = connect()
+    socket.feed(frame(1, b"fine") + frame(2, b"malformed") + frame(3, b"never served"))
+    assert answers(bytes(socket.sent)) in ([], [(1, b"fine")])
+    assert socket.closed
+
+
+def test_answers_keep_the_order_of_requests_when_an_earlier_one_waits() -> None:
+    socket, server, _ = connect()
+    waiting: list[Pending] = []
+
+    class Unhurried(Pending):
+        holds_connection = False
+
+    def handle(context: Any, body: bytes) -> Any:
+        if body.startswith(b"wait"):
+            waiting.append(Unhurried())
+            return waiting[-1]
+        return Echo(body)
+
+    server.route.handle = handle
+    socket.feed(frame(1, b"wait") + frame(2, b"b") + frame(3, b"wait") + frame(4, b"d"))
+    assert server.route.served == [b"wait", b"b", b"wait", b"d"], "served without waiting"
+    assert not socket.sent
+    waiting[1].resolve(Echo(b"c"))
+    assert not socket.sent
+    waiting[0].resolve(Echo(b"a"))
+    assert answers(bytes(socket.sent)) == [(1, b"a"), (2, b"b"), (3, b"c"), (4, b"d")]
+
+
+def test_a_holding_request_delays_the_serving_of_later_ones() -> None:
+    socket, server, _ = connect()
+    pending = Pending()
+    server.route.handle = lambda context, body: pending if body == b"hold" else Echo(body)
+    socket.feed(frame(1, b"hold") + frame(2, b"b"), frame(3, b"c"))
+    assert server.route.served == [b"hold"]
+    pending.resolve(Echo(b"a"))
+    socket.feed()
+    assert answers(bytes(socket.sent)) == [(1, b"a"), (2, b"b"), (3, b"c")]
+
+
+def test_unanswered_requests_of_a_connection_are_bounded() -> None:
+    socket, server, _ = connect()
+    waiting: list[Pending] = []
+
+    class Unhurried(Pending):
+        holds_connection = False
+
+    def handle(context: Any, body: bytes) -> Pending:
+        waiting.append(Unhurried())
+        return waiting[-1]
+
+    server.route.handle = handle
+    count = UNANSWERED_REQUESTS_MAX + 10
+    socket.feed(b"".join(frame(number, b"x") for number in range(count)))
+    assert len(waiting) == UNANSWERED_REQUESTS_MAX
+    for number in range(count):
+        waiting[number].resolve(Echo(b"y"))
+    assert answers(bytes(socket.sent)) == [(number, b"y") for number in range(count)]
+
+
+def test_no_answer_is_sent_for_a_request_that_wants_none() -> None:
+    socket, server, _ = connect()
+    server.route.handle = lambda context, body: None if body == b"silent" else Echo(body)
+    socket.feed(frame(1, b"silent") + frame(2, b"b"))
+    assert answers(bytes(socket.sent)) == [(2, b"b")]
+
+
+def test_a_client_that_does_not_read_is_not_read_from() -> None:
+    socket, server, _ = connect()
+    socket.room = 10
+    socket.feed(frame(1, b"a" * 100))
+    assert socket.readable is None, "reading is paused"
+    assert socket.writable is not None
+    socket.incoming.append(frame(2, b"b"))
+    socket.take(1000)
+    socket.feed()
+    assert answers(bytes(socket.sent)) == [(1, b"a" * 100), (2, b"b")]
+    assert socket.writable is None
+
+
+@given(room=st.lists(st.integers(1, 40), max_size=60))
+def test_files_and_buffers_go_out_in_order_through_a_narrow_socket(room: list[int]) -> None:
+    class OneFile:
+        path = "segment"
+
+        def read_at(self, offset: int, length: int) -> bytes:
+            return (b"0123456789" * 20)[offset : offset + length]
+
+    socket, server, _ = connect()
+    server.route.encode = lambda response: [  # type: ignore[method-assign]
+        b"<",
+        FileSlice(OneFile(), 5, 100),  # type: ignore[arg-type,list-item]
+        b">",
+    ]
+    socket.room = 3
+    socket.feed(frame(1, b"x") + frame(2, b"y"))
+    for count in [*room, 10_000]:
+        socket.take(count)
+    body = b"<" + (b"0123456789" * 20)[5:105] + b">"
+    assert answers(bytes(socket.sent)) == [(1, body), (2, body)]
+
+
+def test_a_file_that_ends_early_closes_the_connection() -> None:
+    class EmptyFile:
+        path = "segment"
+
+        def read_at(self, offset: int, length: int) -> bytes:
+            return b""
+
+    socket, server, _ = connect()
+    part = FileSlice(EmptyFile(), 0, 10)  # type: ignore[arg-type]
+    server.route.encode = lambda response: [part]  # type: ignore[method-assign,list-item]
+    socket.feed(frame(1, b"x"))
+    assert socket.closed
+
+
+def test_an_error_of_the_handler_is_answered_where_the_api_has_room_for_it() -> None:
+    socket, server, _ = connect()
+
+    def handle(context: Any, body: bytes) -> Any:
+        if body == b"refuse":
+            raise KafkaError(ErrorCode.INVALID_REQUEST)
+        raise RuntimeError("a bug")
+
+    server.route.handle = handle
+    socket.feed(frame(1, b"refuse"))
+    assert answers(bytes(socket.sent)) == [(1, b"INVALID_REQUEST")]
+    socket.feed(frame(2, b"bug"))
+    assert socket.closed, "no room for the error: the client must notice"
+
+
+def test_a_coroutine_handler_is_answered_and_its_exception_too() -> None:
+    async def scenario() -> None:
+        socket, server, _ = connect()
+
+        async def handle(context: Any, body: bytes) -> Echo:
+            await asyncio.sleep(0)
+            if body == b"refuse":
+                raise KafkaError(ErrorCode.INVALID_REQUEST)
+            return Echo(body)
+
+        server.route.handle = handle
+        socket.feed(frame(1, b"a") + frame(2, b"refuse") + frame(3, b"c"))
+        for _ in range(20):
+            await asyncio.sleep(0)
+        assert answers(bytes(socket.sent)) == [(1, b"a"), (2, b"INVALID_REQUEST"), (3, b"c")]
+
+    asyncio.run(scenario())
+
+
+def test_closing_abandons_what_still_waits() -> None:
+    socket, server, connection = connect()
+    abandoned = []
+
+    class Watched(Pending):
+        def abandon(self) -> None:
+            super().abandon()
+            abandoned.append(self)
+
+    server.route.handle = lambda context, body: Watched()
+    socket.feed(frame(1, b"x"))
+    connection.close("test")
+    assert len(abandoned) == 1
+    abandoned[0].resolve(Echo(b"late"))
+    assert not socket.sent

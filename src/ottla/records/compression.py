@@ -94,7 +94,7 @@ def _compress_lz4(data: Buffer, level: int | None) -> bytes:
     compressor = cramjam.lz4.Compressor(
         level=native_level, content_checksum=False, block_linked=False
     )
-    compressor.compress(data)
+    compressor.compress(bytes(data))
     return bytes(compressor.finish())
 
 

@@ -1,0 +1,215 @@
+"""The verdict on what a producer sent: Kafka's codes, in Kafka's order."""
+
+import struct
+
+import pytest
+
+from ottla.protocol.errors import ErrorCode
+from ottla.records.builder import Record, build_batch
+from ottla.records.codec import Codec
+from ottla.records.crc import crc32c
+from ottla.records.errors import InvalidBatch
+from ottla.records.header import BatchHeader, read_header
+from ottla.records.record_checks import RECORD_ERRORS_MAX
+from ottla.records.validation import ProduceRules, needs_rewrite, validate_produced
+
+NOW = 1_700_000_000_000
+HOUR_MS = 3_600_000
+RECORDS = [Record(i, NOW - 100 + i, b"key", b"value") for i in range(3)]
+
+
+def verdict(
+    batch: bytes | bytearray, rules: ProduceRules | None = None, version: int = 12
+) -> ErrorCode:
+    try:
+        validate_produced(memoryview(batch), rules or ProduceRules(), NOW, version)
+    except InvalidBatch as refused:
+        return refused.code
+    return ErrorCode.NONE
+
+
+def changed(layout: str, position: int, value: int, *, seal: bool = True) -> bytearray:
+    batch = bytearray(build_batch(RECORDS))
+    struct.pack_into(layout, batch, position, value)
+    if seal:
+        struct.pack_into(">I", batch, 17, crc32c(memoryview(batch)[21:]))
+    return batch
+
+
+@pytest.mark.parametrize("codec", Codec)
+@pytest.mark.parametrize(
+    "producer",
+    [
+        {},
+        {"producer_id": 0, "producer_epoch": 0, "base_sequence": 0},
+        {"producer_id": 5, "producer_epoch": 1, "base_sequence": 9, "transactional": True},
+    ],
+)
+def test_a_good_batch_is_accepted_with_its_header(codec: Codec, producer: dict[str, int]) -> None:
+    batch = build_batch(RECORDS, codec=codec, **producer)  # type: ignore[arg-type]
+    header = validate_produced(memoryview(batch), ProduceRules(), NOW, 12)
+    assert type(header) is BatchHeader
+    assert header == read_header(batch)
+
+
+@pytest.mark.parametrize(
+    ("batch", "expected"),
+    [
+        pytest.param(b"", "INVALID_RECORD", id="nothing"),
+        pytest.param(build_batch(RECORDS)[:11], "INVALID_RECORD", id="less than a length field"),
+        pytest.param(build_batch(RECORDS)[:60], "INVALID_RECORD", id="less than a header"),
+        pytest.param(build_batch(RECORDS)[:-1], "INVALID_RECORD", id="one byte missing"),
+        pytest.param(build_batch(RECORDS) * 2, "INVALID_RECORD", id="two batches"),
+        pytest.param(build_batch(RECORDS) + bytes(12), "CORRUPT_MESSAGE", id="zeros behind"),
+        pytest.param(changed(">i", 8, 13), "CORRUPT_MESSAGE", id="length 13"),
+        pytest.param(changed(">i", 8, -1), "CORRUPT_MESSAGE", id="length -1"),
+        pytest.param(changed(">i", 8, 48)[:60], "CORRUPT_MESSAGE", id="length 48, a short batch"),
+        pytest.param(changed(">i", 8, (1 << 31) - 1), "INVALID_RECORD", id="length 2^31-1"),
+        pytest.param(changed(">b", 16, 0), "INVALID_RECORD", id="magic 0"),
+        pytest.param(changed(">b", 16, 1), "INVALID_RECORD", id="magic 1"),
+        pytest.param(changed(">b", 16, 3), "CORRUPT_MESSAGE", id="magic 3"),
+        pytest.param(changed(">b", 16, -1), "CORRUPT_MESSAGE", id="magic -1"),
+        pytest.param(changed(">q", 0, 1), "INVALID_RECORD", id="base offset 1"),
+        pytest.param(changed(">q", 0, -1), "INVALID_RECORD", id="base offset -1"),
+        pytest.param(changed(">I", 17, 1, seal=False), "CORRUPT_MESSAGE", id="wrong checksum"),
+        pytest.param(changed(">h", 21, 5), "UNSUPPORTED_COMPRESSION_TYPE", id="codec 5"),
+        pytest.param(changed(">h", 21, 7), "UNSUPPORTED_COMPRESSION_TYPE", id="codec 7"),
+        pytest.param(changed(">h", 21, 0x20), "INVALID_RECORD", id="control batch"),
+        pytest.param(changed(">h", 21, 0x08), "INVALID_TIMESTAMP", id="log append time"),
+        pytest.param(changed(">h", 21, 0x10), "INVALID_RECORD", id="transaction of nobody"),
+        pytest.param(changed(">i", 23, 1), "INVALID_RECORD", id="last offset delta too small"),
+        pytest.param(changed(">i", 23, 3), "INVALID_RECORD", id="last offset delta too large"),
+        pytest.param(changed(">i", 23, -1), "INVALID_RECORD", id="last offset delta -1"),
+        pytest.param(changed(">q", 43, 5), "INVALID_RECORD", id="producer id without sequence"),
+        pytest.param(changed(">i", 57, 0), "INVALID_RECORD", id="no records"),
+        pytest.param(changed(">i", 57, -3), "INVALID_RECORD", id="record count -3"),
+        pytest.param(changed(">i", 57, 4), "INVALID_RECORD", id="record count too large"),
+    ],
+)
+def test_a_bad_batch_is_refused_with_kafkas_code(batch: bytes, expected: str) -> None:
+    assert verdict(batch).name == expected
+
+
+def test_bytes_that_begin_no_whole_batch_are_ignored_behind_the_first() -> None:
+    batch = build_batch(RECORDS)
+    for tail in (b"\x00" * 11, batch[:-1], batch[:30]):
+        header = validate_produced(memoryview(batch + tail), ProduceRules(), NOW, 12)
+        assert header.size == len(batch)
+
+
+def test_zstd_needs_produce_version_7() -> None:
+    batch = build_batch(RECORDS, codec=Codec.ZSTD)
+    assert verdict(batch, version=6).name == "UNSUPPORTED_COMPRESSION_TYPE"
+    assert verdict(batch, version=7) is ErrorCode.NONE
+
+
+def test_the_largest_allowed_batch_is_accepted_and_the_next_refused() -> None:
+    batch = build_batch(RECORDS)
+    assert verdict(batch, ProduceRules(max_message_bytes=len(batch))) is ErrorCode.NONE
+    refusal = verdict(batch, ProduceRules(max_message_bytes=len(batch) - 1))
+    assert refusal is ErrorCode.MESSAGE_TOO_LARGE
+
+
+def refusal(records: list[Record], rules: ProduceRules, codec: Codec = Codec.NONE) -> InvalidBatch:
+    with pytest.raises(InvalidBatch) as caught:
+        validate_produced(memoryview(build_batch(records, codec=codec)), rules, NOW, 12)
+    return caught.value
+
+
+@pytest.mark.parametrize("codec", Codec)
+def test_records_too_far_in_the_future_are_named(codec: Codec) -> None:
+    records = [
+        Record(0, NOW + HOUR_MS, None, b"at the limit"),
+        Record(1, NOW + HOUR_MS + 1, None, b"over it"),
+        Record(2, NOW, None, b"fine"),
+    ]
+    refused = refusal(records, ProduceRules(timestamp_after_max_ms=HOUR_MS), codec)
+    assert refused.code is ErrorCode.INVALID_TIMESTAMP
+    assert [index for index, _ in refused.record_errors] == [1]
+    assert str(NOW + HOUR_MS + 1) in refused.record_errors[0][1]
+    assert verdict(build_batch(records[:1], codec=codec)) is ErrorCode.NONE
+
+
+@pytest.mark.parametrize("codec", Codec)
+def test_records_too_old_are_named(codec: Codec) -> None:
+    records = [
+        Record(0, NOW, None, b"fine"),
+        Record(1, NOW - 501, None, b"too old"),
+        Record(2, NOW - 500, None, b"at the limit"),
+        Record(3, -1, None, b"no timestamp"),
+    ]
+    rules = ProduceRules(timestamp_before_max_ms=500)
+    refused = refusal(records, rules, codec)
+    assert refused.code is ErrorCode.INVALID_TIMESTAMP
+    assert [index for index, _ in refused.record_errors] == [1]
+    assert verdict(build_batch(records), ProduceRules()) is ErrorCode.NONE
+
+
+def test_timestamps_do_not_matter_where_the_broker_sets_them() -> None:
+    rules = ProduceRules(
+        timestamp_type="LogAppendTime", timestamp_before_max_ms=1, timestamp_after_max_ms=1
+    )
+    for timestamp in (0, NOW + 10 * HOUR_MS):
+        assert verdict(build_batch([Record(0, timestamp, None, b"")]), rules) is ErrorCode.NONE
+
+
+@pytest.mark.parametrize("codec", Codec)
+def test_a_compacted_topic_wants_keys(codec: Codec) -> None:
+    records = [Record(i, NOW, None if i in (1, 3) else b"", b"v") for i in range(4)]
+    refused = refusal(records, ProduceRules(compacted=True), codec)
+    assert refused.code is ErrorCode.INVALID_RECORD
+    assert [index for index, _ in refused.record_errors] == [1, 3]
+    with_keys = build_batch(records[:1], codec=codec)
+    assert verdict(with_keys, ProduceRules(compacted=True)) is ErrorCode.NONE
+
+
+def test_one_bad_timestamp_decides_the_code_beside_missing_keys() -> None:
+    records = [Record(0, NOW, None, b""), Record(1, NOW + 2, b"k", b"")]
+    refused = refusal(records, ProduceRules(compacted=True, timestamp_after_max_ms=1))
+    assert refused.code is ErrorCode.INVALID_TIMESTAMP
+    assert [index for index, _ in refused.record_errors] == [0, 1]
+
+
+def test_the_list_of_bad_records_is_bounded() -> None:
+    records = [Record(i, NOW, None, b"") for i in range(RECORD_ERRORS_MAX + 5)]
+    refused = refusal(records, ProduceRules(compacted=True))
+    assert len(refused.record_errors) == RECORD_ERRORS_MAX
+
+
+def test_damaged_records_are_found_where_records_are_read() -> None:
+    batch = changed(">b", 62, 9)
+    batch[61] += 2
+    struct.pack_into(">I", batch, 17, crc32c(memoryview(batch)[21:]))
+    assert verdict(batch, ProduceRules(compacted=True)) is ErrorCode.INVALID_RECORD
+
+
+def test_offsets_inside_a_batch_must_count_up_where_records_are_read() -> None:
+    records = [Record(0, NOW, b"k", b""), Record(2, NOW, b"k", b"")]
+    batch = bytearray(build_batch(records, last_offset=1))
+    assert verdict(batch, ProduceRules(compacted=True)) is ErrorCode.INVALID_RECORD
+
+
+def test_a_maximum_timestamp_that_the_records_do_not_bear_out_is_refused() -> None:
+    batch = changed(">q", 35, NOW + 2 * HOUR_MS)
+    assert verdict(batch) is ErrorCode.INVALID_TIMESTAMP
+
+
+def test_a_bomb_is_refused_where_records_are_read() -> None:
+    batch = build_batch([Record(0, NOW, b"k", bytes(5_000_000))], codec=Codec.ZSTD)
+    rules = ProduceRules(compacted=True, decompressed_bytes_max=1_000_000)
+    assert len(batch) < 1000
+    assert verdict(batch, rules) is ErrorCode.MESSAGE_TOO_LARGE
+
+
+def test_only_another_codec_or_an_impossible_maximum_timestamp_needs_a_rewrite() -> None:
+    plain = read_header(build_batch(RECORDS))
+    packed = read_header(build_batch(RECORDS, codec=Codec.LZ4))
+    control = read_header(build_batch(RECORDS, control=True))
+    assert not needs_rewrite(plain, ProduceRules())
+    assert not needs_rewrite(packed, ProduceRules())
+    assert not needs_rewrite(packed, ProduceRules(compression=Codec.LZ4))
+    assert not needs_rewrite(plain, ProduceRules(timestamp_type="LogAppendTime"))
+    assert not needs_rewrite(control, ProduceRules(compression=Codec.LZ4))
+    assert needs_rewrite(plain, ProduceRules(compression=Codec.LZ4))
+    assert needs_rewrite(packed, ProduceRules(compression=Codec.NONE))
+    assert needs_rewrite(plain._replace(max_timestamp=-1), ProduceRules())

@@ -25,7 +25,7 @@ def group_values(broker: BrokerConfig, overrides: Mapping[str, str]) -> dict[str
 
 
 def validate_group_overrides(overrides: Mapping[str, str], broker: BrokerConfig) -> None:
-    """Refuses with `ConfigError` unknown names, bad values, and those beyond the broker's bounds."""
+    """Refuses with `ConfigError` what is unknown, ill-typed or beyond the broker's bounds."""
     given = _parsed(overrides)
     problems = [*_beyond_bounds(given, broker), *_timeouts(group_values(broker, overrides))]
     if problems:

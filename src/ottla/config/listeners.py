@@ -9,7 +9,7 @@ from ottla.config.errors import ConfigError, Problem
 
 # Compiled when first needed, for the broker imports this module at every start.
 _ENDPOINT: Final = (
-    r"(?P<name>[A-Za-z0-9_.-]+)://(?:\[(?P<ip6>[0-9A-Fa-f:.%]+)\]|(?P<host>[\w.%-]*))"
+    r"(?P<name>[A-Za-z0-9_.-]+)://(?:\[(?P<ip6>[0-9A-Fa-f:.]+(?:%[\w.-]+)?)\]|(?P<host>[\w.%-]*))"
     r":(?P<port>[0-9]{1,5})"
 )
 _PORT_MAX: Final = 65_535

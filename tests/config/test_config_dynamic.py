@@ -1,0 +1,114 @@
+"""Changes at run time: brokers, groups, client metrics."""
+
+import pytest
+
+from ottla.config.broker import BrokerConfig
+from ottla.config.client_metrics import validate_client_metrics
+from ottla.config.dynamic import validate_broker_overrides
+from ottla.config.errors import ConfigError
+from ottla.config.group import group_values, validate_group_overrides
+
+PLAIN = BrokerConfig.parse({})
+KEYSTORE = "listener.name.foo.ssl.keystore.location"
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "cluster_default", "part"),
+    [
+        ("log.dirs", "/x", False, "Cannot be changed while the broker runs"),
+        ("log.retention.hours", "1", True, "Cannot be changed while the broker runs"),
+        ("listeners", "PLAINTEXT://:1", False, "Cannot be changed while the broker runs"),
+        ("cordoned.log.dirs", "/x", True, "Cannot be set for all brokers"),
+        ("ssl.keystore.location", "/x", False, "single listeners only"),
+        (KEYSTORE, "/x", True, "Cannot be set for all brokers"),
+        ("log.segment.bytes", "5", False, "at least 1048576"),
+        ("log.retention.ms", "x", True, "expected a whole number"),
+    ],
+)
+def test_what_cannot_change_at_run_time_is_refused(
+    name: str, text: str, cluster_default: bool, part: str
+) -> None:
+    with pytest.raises(ConfigError) as caught:
+        validate_broker_overrides({name: text}, cluster_default=cluster_default)
+    assert part in str(caught.value)
+    assert name in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "cluster_default"),
+    [
+        ("log.retention.ms", "5", True),
+        ("log.cleaner.threads", "2", False),
+        ("cordoned.log.dirs", "/x", False),
+        (KEYSTORE, "/x", False),
+        ("listener.name.foo.max.connections", "5", True),
+        ("leader.replication.throttled.rate", "1", False),
+        ("a.plugins.own.key", "x", True),
+    ],
+)
+def test_what_kafka_lets_change_at_run_time_passes(
+    name: str, text: str, cluster_default: bool
+) -> None:
+    validate_broker_overrides({name: text}, cluster_default=cluster_default)
+
+
+def test_a_group_starts_from_the_brokers_settings() -> None:
+    broker = BrokerConfig.parse({"group.consumer.session.timeout.ms": "50000"})
+    values = group_values(broker, {"share.delivery.count.limit": "3"})
+    assert values["consumer.session.timeout.ms"] == 50_000
+    assert values["share.delivery.count.limit"] == 3
+    assert values["share.auto.offset.reset"] == "latest"
+
+
+@pytest.mark.parametrize(
+    ("overrides", "part"),
+    [
+        ({"foo": "1"}, "Unknown group config name: foo"),
+        ({"consumer.session.timeout.ms": "x"}, "expected a whole number"),
+        ({"consumer.session.timeout.ms": "44999"}, "group.consumer.min.session.timeout.ms"),
+        ({"consumer.heartbeat.interval.ms": "15001"}, "group.consumer.max.heartbeat.interval.ms"),
+        ({"streams.num.standby.replicas": "3"}, "group.streams.max.standby.replicas"),
+        ({"share.record.lock.duration.ms": "60001"}, "group.share.max.record.lock.duration.ms"),
+        ({"share.auto.offset.reset": "middle"}, "latest, earliest"),
+        ({"share.isolation.level": "none"}, "read_committed"),
+    ],
+)
+def test_what_a_group_may_not_set_is_refused(overrides: dict[str, str], part: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        validate_group_overrides(overrides, PLAIN)
+    assert part in str(caught.value)
+
+
+def test_a_session_must_outlast_a_heartbeat() -> None:
+    broker = BrokerConfig.parse({"group.consumer.max.heartbeat.interval.ms": "60000"})
+    with pytest.raises(ConfigError, match=r"greater than consumer\.heartbeat\.interval\.ms"):
+        validate_group_overrides({"consumer.heartbeat.interval.ms": "50000"}, broker)
+
+
+@pytest.mark.parametrize(
+    "overrides",
+    [
+        {},
+        {"metrics": "", "interval.ms": "100"},
+        {"metrics": "*", "match": "client_id=a.*,client_software_name=b"},
+    ],
+)
+def test_subscriptions_that_kafka_accepts_are_accepted(overrides: dict[str, str]) -> None:
+    validate_client_metrics(overrides)
+
+
+@pytest.mark.parametrize(
+    ("overrides", "part"),
+    [
+        ({"interval.ms": "99"}, "100 to 3600000"),
+        ({"interval.ms": "x"}, "whole number"),
+        ({"foo": "x"}, "Unknown client metrics configuration: foo"),
+        ({"match": "colour=blue"}, "client_software_version"),
+        ({"match": "client_id"}, "parameter=pattern"),
+        ({"match": "client_id=["}, "parameter=pattern"),
+    ],
+)
+def test_what_is_no_subscription_is_refused(overrides: dict[str, str], part: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        validate_client_metrics(overrides)
+    assert part in str(caught.value)

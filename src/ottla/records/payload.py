@@ -58,13 +58,8 @@ def decode_records(
     if not 0 <= count * _RECORD_BYTES_MIN <= end:
         raise _broken(f"{count} records cannot lie in {end} bytes")
     records: list[Record] = []
-    position = 0
     try:
-        for _ in range(count):
-            record, position = _decode_record(
-                payload, position, base_offset, base_timestamp, append_time
-            )
-            records.append(record)
+        position = _decode_into(records, payload, count, base_offset, base_timestamp, append_time)
     except IndexError:
         raise _broken(f"record {len(records)} of {count} runs over the end of the batch") from None
     if position != end:
@@ -72,66 +67,78 @@ def decode_records(
     return records
 
 
-def _decode_record(
-    payload: bytes, position: int, base_offset: int, base_timestamp: int, append_time: int | None
-) -> tuple[Record, int]:
-    # One-byte varints are handled in line: a call for each would double the time. A slice over
-    # the end comes out short without an error, so the check of the end position at the bottom is
-    # what catches every wrong length.
-    raw = payload[position]
-    if raw < 0x80:
-        position += 1
-    else:
-        raw, position = _unsigned(payload, position)
-    end = position + (raw >> 1 ^ -(raw & 1))
+def _decode_into(
+    records: list[Record],
+    payload: bytes,
+    count: int,
+    base_offset: int,
+    base_timestamp: int,
+    append_time: int | None,
+) -> int:
+    # One loop without calls for one-byte varints: a call for each would double the time. A slice
+    # over the end comes out short without an error, so the check of the end position at the bottom
+    # is what catches every wrong length.
+    new_record = tuple.__new__
+    position = 0
+    for _ in range(count):
+        raw = payload[position]
+        if raw < 0x80:
+            position += 1
+        else:
+            raw, position = _unsigned(payload, position)
+        end = position + (raw >> 1 ^ -(raw & 1))
 
-    position += 1  # attributes: none are defined
-    raw = payload[position]
-    if raw < 0x80:
-        position += 1
-    else:
-        raw, position = _unsigned(payload, position)
-    timestamp = base_timestamp + (raw >> 1 ^ -(raw & 1)) if append_time is None else append_time
+        position += 1  # attributes: none are defined
+        raw = payload[position]
+        if raw < 0x80:
+            position += 1
+        else:
+            raw, position = _unsigned(payload, position)
+        timestamp = append_time
+        if timestamp is None:
+            timestamp = base_timestamp + (raw >> 1 ^ -(raw & 1))
 
-    raw = payload[position]
-    if raw < 0x80:
-        position += 1
-    else:
-        raw, position = _unsigned(payload, position)
-    offset_delta = raw >> 1 ^ -(raw & 1)
+        raw = payload[position]
+        if raw < 0x80:
+            position += 1
+        else:
+            raw, position = _unsigned(payload, position)
+        offset_delta = raw >> 1 ^ -(raw & 1)
 
-    raw = payload[position]
-    if raw < 0x80:
-        position += 1
-    else:
-        raw, position = _unsigned(payload, position)
-    key = None
-    if not raw & 1:
-        start = position
-        position += raw >> 1
-        key = payload[start:position]
+        raw = payload[position]
+        if raw < 0x80:
+            position += 1
+        else:
+            raw, position = _unsigned(payload, position)
+        key = None
+        if not raw & 1:
+            start = position
+            position += raw >> 1
+            key = payload[start:position]
 
-    raw = payload[position]
-    if raw < 0x80:
-        position += 1
-    else:
-        raw, position = _unsigned(payload, position)
-    value = None
-    if not raw & 1:
-        start = position
-        position += raw >> 1
-        value = payload[start:position]
+        raw = payload[position]
+        if raw < 0x80:
+            position += 1
+        else:
+            raw, position = _unsigned(payload, position)
+        value = None
+        if not raw & 1:
+            start = position
+            position += raw >> 1
+            value = payload[start:position]
 
-    headers: Headers = ()
-    if payload[position] == 0:
-        position += 1
-    else:
-        headers, position = _decode_headers(payload, position)
-    if position != end or end > len(payload):
-        raise _broken(f"a record whose size says it ends at byte {end} ends at byte {position}")
-    if not (0 <= offset_delta <= _INT32_MAX and _INT64_MIN <= timestamp <= _INT64_MAX):
-        raise _broken(f"a record has offset delta {offset_delta} and timestamp {timestamp}")
-    return Record(base_offset + offset_delta, timestamp, key, value, headers), position
+        headers: Headers = ()
+        if payload[position] == 0:
+            position += 1
+        else:
+            headers, position = _decode_headers(payload, position)
+        if position != end:
+            raise _broken(f"a record that claims to end at byte {end} ends at byte {position}")
+        if not (0 <= offset_delta <= _INT32_MAX and _INT64_MIN <= timestamp <= _INT64_MAX):
+            raise _broken(f"a record has offset delta {offset_delta} and timestamp {timestamp}")
+        fields = (base_offset + offset_delta, timestamp, key, value, headers)
+        records.append(new_record(Record, fields))
+    return position
 
 
 def _decode_headers(payload: bytes, position: int) -> tuple[Headers, int]:

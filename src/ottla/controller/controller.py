@@ -20,6 +20,7 @@ from ottla.controller.create_partitions import create_partitions
 from ottla.controller.create_topics import create_topics
 from ottla.controller.delete_topics import delete_topics
 from ottla.controller.producer_ids import allocate_block
+from ottla.metadata.image import Endpoint
 from ottla.metadata.log import MetadataLog
 from ottla.protocol.messages.create_partitions import (
     CreatePartitionsRequest,
@@ -27,6 +28,7 @@ from ottla.protocol.messages.create_partitions import (
 )
 from ottla.protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
 from ottla.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse
+from ottla.protocol.uuids import random_uuid
 from ottla.runtime.runtime import Runtime
 
 
@@ -37,12 +39,10 @@ class Controller:
     the metadata log failed.
     """
 
-    def __init__(
-        self, metadata: MetadataLog, config: BrokerConfig, runtime: Runtime, node_id: int
-    ) -> None:
+    def __init__(self, metadata: MetadataLog, config: BrokerConfig, runtime: Runtime) -> None:
         self.config = config
         """The settings in force; whoever applies dynamic ones puts the new settings here."""
-        self.node_id = node_id
+        self.node_id = config.node_id
         self._metadata = metadata
         self._random = runtime.random
         self._producer_ids = iter(range(0))
@@ -80,14 +80,23 @@ class Controller:
 
     # Brokers
 
-    async def register_broker(self, registration: Registration, *, clean: bool) -> int:
+    async def register_broker(
+        self,
+        endpoints: Sequence[Endpoint],
+        *,
+        rack: str | None,
+        directories: Sequence[bytes],
+        clean: bool,
+    ) -> int:
         """Take this broker in; its epoch. `clean` says that its last shutdown was."""
+        incarnation = random_uuid(self._random)
+        registration = Registration(self.node_id, incarnation, endpoints, rack, directories)
         decide = partial(register_broker, registration=registration, clean=clean)
         # On a node with many partitions a crash renews more leader epochs than one batch holds;
         # should it happen again half way, the next start renews them all.
         return await self._metadata.write(decide, divisible=True)
 
-    async def change_directories(self, online: Sequence[bytes]) -> None:
+    async def directories_changed(self, online: Sequence[bytes]) -> None:
         """This broker's working log folders are now `online` (ids, at least one)."""
         decide = partial(change_directories, broker_id=self.node_id, online=online)
         await self._metadata.write(decide, divisible=True)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from random import Random
 from typing import NamedTuple
 
@@ -14,6 +14,7 @@ from ottla.controller.assignments import check_manual, new_partition
 from ottla.controller.limits import check_partitions, repeated
 from ottla.controller.names import check_name, check_no_collision
 from ottla.controller.placement import place, usable_brokers
+from ottla.metadata.changes import unified_name
 from ottla.metadata.decision import Decision
 from ottla.metadata.image import METADATA_TOPIC, MetadataImage
 from ottla.metadata.resources import ResourceType
@@ -48,7 +49,7 @@ def create_topics(
     twice = repeated(topic.name for topic in request.topics)
     records: list[Message] = []
     results: list[CreatableTopicResult] = []
-    created: list[str] = []
+    created: dict[str, str] = {}
     for topic in request.topics:
         if topic.name in twice:
             continue
@@ -58,7 +59,7 @@ def create_topics(
         except KafkaError as error:
             results.append(failed(topic.name, error))
             continue
-        created.append(topic.name)
+        created[unified_name(topic.name) or topic.name] = topic.name
         records += new_records
         results.append(result)
     duplicate = KafkaError(ErrorCode.INVALID_REQUEST, "Duplicate topic name.")
@@ -78,7 +79,7 @@ def _partitions_wanted(topic: CreatableTopic, config: BrokerConfig) -> int:
     return max(0, topic.num_partitions)
 
 
-def _check_new(name: str, image: MetadataImage, created: Sequence[str]) -> None:
+def _check_new(name: str, image: MetadataImage, created: Mapping[str, str]) -> None:
     if name == METADATA_TOPIC:
         raise KafkaError(
             ErrorCode.INVALID_REQUEST, f"Creation of internal topic {name} is prohibited."

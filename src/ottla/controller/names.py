@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Mapping
 
 from ottla.metadata.changes import unified_name
 from ottla.metadata.image import MetadataImage
@@ -34,15 +34,15 @@ def check_name(name: str) -> None:
         raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"Topic name is invalid: {problem}")
 
 
-def check_no_collision(name: str, image: MetadataImage, also: Iterable[str] = ()) -> None:
-    """Refuse a name that differs from a topic (or one of `also`) only in '.' against '_'."""
+def check_no_collision(name: str, image: MetadataImage, also: Mapping[str, str]) -> None:
+    """Refuse a name that differs from a topic's only in '.' against '_'. `also` are names that the
+    same request creates, under their unified form."""
     unified = unified_name(name)
     if unified is None:
         return
-    existing = image.names_unified.get(unified, frozenset())
-    colliding = sorted(existing | {other for other in also if unified_name(other) == unified})
-    if colliding and colliding != [name]:
+    existing = min(image.names_unified.get(unified, ()), default=also.get(unified))
+    if existing is not None:
         raise KafkaError(
             ErrorCode.INVALID_TOPIC_EXCEPTION,
-            f"Topic '{name}' collides with existing topic: {colliding[0]}",
+            f"Topic '{name}' collides with existing topic: {existing}",
         )

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ottla.metadata.resources import CLUSTER_DEFAULT, ConfigResource, ResourceType
 from ottla.protocol.uuids import MIGRATING_DIRECTORY, UNASSIGNED_DIRECTORY
@@ -27,7 +27,7 @@ NO_CONFIG: Mapping[str, str] = {}
 class PartitionImage(NamedTuple):
     """Where one partition's replicas are and who leads them."""
 
-    index: int
+    index: int  # type: ignore[assignment]  # shadows a method of tuples that makes no sense here
     leader: int
     leader_epoch: int
     replicas: tuple[int, ...]
@@ -112,6 +112,8 @@ class MetadataImage:
     features: Mapping[str, int] = field(default_factory=dict)
     next_producer_id: int = 0
     """The first producer id that no block has handed out yet."""
+    derived: dict[Any, Any] = field(default_factory=dict, compare=False, repr=False)
+    """A place for what readers compute from this image and want to keep exactly as long as it."""
 
     def topic(self, name: str) -> TopicImage | None:
         return self.topics.get(name)

@@ -13,7 +13,7 @@ import dataclasses
 import logging
 from collections import deque
 from collections.abc import Callable, Sequence
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar, cast
 
 from ottla.config.broker import BrokerConfig
 from ottla.config.topic import TopicConfig
@@ -151,7 +151,8 @@ class MetadataLog:
         """Commit what is appended, then close the log."""
         while self._queue and self.failure is None:
             await asyncio.wait([self._queue[-1].waiter])
-        await self._runtime.in_thread(self._log.close, self.failure is None)
+        clean = self.failure is None
+        await self._runtime.in_thread(lambda: self._log.close(clean=clean))
 
     async def _lead(self, epoch: int) -> None:
         """A quorum of one elects itself, and writes in the new epoch only once that is on disk."""
@@ -215,8 +216,7 @@ class MetadataLog:
         try:
             while self._queue and self.failure is None:
                 covered = len(self._queue)
-                if self._queue[covered - 1].offset > self.image.offset:
-                    await self._runtime.in_thread(self._log.flush)
+                await self._make_durable(self._queue[-1].offset)
                 if self.failure is not None:
                     break
                 for _ in range(covered):
@@ -225,6 +225,13 @@ class MetadataLog:
             self._fail(error)
         finally:
             self._committing = False
+
+    async def _make_durable(self, offset: int) -> None:
+        if offset < self._log.recovery_point:
+            return
+        await self._runtime.in_thread(self._log.flush)
+        if offset >= self._log.recovery_point:
+            raise OSError(f"{self.directory} is not on disk up to offset {offset} after a flush")
 
     def _publish(self, entry: _Entry) -> None:
         self._room.release()
@@ -261,7 +268,7 @@ def _leader_change(node_id: int) -> bytes:
     """Version 0 of the message: the one for a fixed set of voters."""
     alone = [Voter(voter_id=node_id)]
     message = LeaderChangeMessage(leader_id=node_id, voters=alone, granting_voters=alone)
-    return b"".join(encoder(LeaderChangeMessage, 0)(message))
+    return b"".join(cast("list[bytes]", encoder(LeaderChangeMessage, 0)(message)))
 
 
 def split(values: Sequence[bytes]) -> list[Sequence[bytes]]:
@@ -298,7 +305,6 @@ def _load(
     runtime: Runtime, directory: str, cluster_id: str, config: TopicConfig, clean: bool
 ) -> tuple[Log, Replayed, int]:
     disk = runtime.disk
-    disk.make_dirs(directory)
     storage = Log.open(
         disk,
         directory,

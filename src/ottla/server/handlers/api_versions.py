@@ -1,0 +1,71 @@
+"""ApiVersions: what this broker serves. The first request of almost every client."""
+
+from __future__ import annotations
+
+import re
+
+from ottla.metadata.records import METADATA_VERSION_FEATURE, METADATA_VERSION_LEVEL
+from ottla.protocol.apis import ApiKey, api
+from ottla.protocol.errors import ErrorCode
+from ottla.protocol.messages.api_versions import (
+    ApiVersion,
+    ApiVersionsRequest,
+    ApiVersionsResponse,
+    FinalizedFeatureKey,
+    SupportedFeatureKey,
+)
+from ottla.server.context import RequestContext
+from ottla.server.dispatch import SERVED
+
+SOFTWARE_FROM = 3
+"""The first version in which clients say what they are."""
+_SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
+
+_versions: list[ApiVersion] = []
+
+
+def handle(context: RequestContext, request: ApiVersionsRequest) -> ApiVersionsResponse:
+    if context.api_version >= SOFTWARE_FROM and not (
+        _SOFTWARE.fullmatch(request.client_software_name)
+        and _SOFTWARE.fullmatch(request.client_software_version)
+    ):
+        return ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST)
+    image = context.node.metadata.image
+    return ApiVersionsResponse(
+        api_keys=served_versions(),
+        supported_features=[
+            SupportedFeatureKey(
+                name=METADATA_VERSION_FEATURE,
+                min_version=METADATA_VERSION_LEVEL,
+                max_version=METADATA_VERSION_LEVEL,
+            )
+        ],
+        finalized_features_epoch=image.offset,
+        finalized_features=[
+            FinalizedFeatureKey(name=name, max_version_level=level, min_version_level=level)
+            for name, level in image.features.items()
+        ],
+    )
+
+
+def unsupported_version(_context: RequestContext) -> ApiVersionsResponse:
+    """The answer, in the shape of version 0, to a client that opened with a version from the
+    future: it comes back with one from the list."""
+    own = [version for version in served_versions() if version.api_key == ApiKey.API_VERSIONS]
+    return ApiVersionsResponse(error_code=ErrorCode.UNSUPPORTED_VERSION, api_keys=own)
+
+
+def served_versions() -> list[ApiVersion]:
+    if not _versions:
+        _versions.extend(_served(key) for key in sorted(SERVED))
+    return _versions
+
+
+def _served(key: ApiKey) -> ApiVersion:
+    declared = api(key)
+    lowest = declared.versions[0]
+    if key == ApiKey.PRODUCE:
+        # Versions 0 to 2 are not served, but clients built on librdkafka take a higher minimum to
+        # mean that the broker knows no modern batches, and fall back to what it really cannot do.
+        lowest = 0
+    return ApiVersion(api_key=key, min_version=lowest, max_version=declared.latest_stable)

@@ -1,0 +1,16 @@
+"""CreateTopics."""
+
+from __future__ import annotations
+
+from ottla.controller.create_topics import failed
+from ottla.protocol.errors import KafkaError
+from ottla.protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
+from ottla.server.context import RequestContext
+
+
+async def handle(context: RequestContext, request: CreateTopicsRequest) -> CreateTopicsResponse:
+    try:
+        return await context.node.controller.create_topics(request)
+    except KafkaError as error:
+        names = dict.fromkeys(topic.name for topic in request.topics)
+        return CreateTopicsResponse(topics=[failed(name, error) for name in names])

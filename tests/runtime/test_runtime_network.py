@@ -282,6 +282,17 @@ def test_one_port_serves_every_address_of_a_name(run: Run, monkeypatch: pytest.M
     run(main)
 
 
+def test_the_host_name_told_to_clients_resolves_here(
+    run: Run, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def main(runtime: OsRuntime) -> None:
+        socket.getaddrinfo(runtime.network.host_name(), None)
+        monkeypatch.setattr(os_network.socket, "getfqdn", lambda: "no-such-host.invalid")
+        assert runtime.network.host_name() == "localhost"
+
+    run(main)
+
+
 def test_a_paused_listener_leaves_connections_in_the_queue(run: Run) -> None:
     async def main(runtime: OsRuntime) -> None:
         accepted: list[Socket] = []

@@ -55,6 +55,10 @@ class Listener(Protocol):
 
 
 class Network(Protocol):
+    def host_name(self) -> str:
+        """A name by which this machine can be reached, told to clients where none is configured."""
+        ...
+
     def listen(
         self, host: str, port: int, accepted: Callable[[Socket], None], *, backlog: int = 50
     ) -> Listener:

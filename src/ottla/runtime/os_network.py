@@ -192,6 +192,16 @@ class OsNetwork:
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
 
+    def host_name(self) -> str:
+        name = socket.getfqdn()
+        try:
+            socket.getaddrinfo(name, None)
+        except OSError:
+            # A name that not even this machine can resolve would help no client.
+            log.warning("the host name %s does not resolve: telling clients localhost", name)
+            return "localhost"
+        return name
+
     def listen(
         self, host: str, port: int, accepted: Callable[[Socket], None], *, backlog: int = 50
     ) -> Listener:

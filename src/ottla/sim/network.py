@@ -211,6 +211,9 @@ class SimNetwork:
         self._fabric = fabric
         self._process = process
 
+    def host_name(self) -> str:
+        return self._process.host
+
     def listen(
         self, host: str, port: int, accepted: Callable[[Socket], None], *, backlog: int = 50
     ) -> Listener:

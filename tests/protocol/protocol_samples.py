@@ -93,5 +93,3 @@ def random_integer(kind: str, random: Random) -> int:
 
 def joined(chunks: list[Any]) -> bytes:
     return b"".join(bytes(chunk) for chunk in chunks)
-
-

@@ -54,7 +54,7 @@ def test_our_bytes_are_those_of_kio(key: ApiKey, direction: str, random: Random)
     entry = APIS[key]
     cls = entry.request_class() if direction == "request" else entry.response_class()
     load = load_request_schema if direction == "request" else load_response_schema
-    assert (cls.API_KEY, cls.VERSIONS, cls.FLEXIBLE) == (key, entry.versions, entry.flexible_from)
+    assert (key, entry.versions, entry.flexible_from) == (cls.API_KEY, cls.VERSIONS, cls.FLEXIBLE)
     for version in versions_of(cls):
         check_against_kio(cls, load(key, version), version, random)
 

@@ -1,12 +1,14 @@
 """The verdict on what a producer sent: Kafka's codes, in Kafka's order."""
 
 import struct
+import tracemalloc
 
 import pytest
 
 from ottla.protocol.errors import ErrorCode
-from ottla.records.builder import Record, build_batch
+from ottla.records.builder import Record, build_batch, seal
 from ottla.records.codec import Codec
+from ottla.records.compression import compress
 from ottla.records.crc import crc32c
 from ottla.records.errors import InvalidBatch
 from ottla.records.header import BatchHeader, read_header
@@ -199,6 +201,24 @@ def test_a_bomb_is_refused_where_records_are_read() -> None:
     rules = ProduceRules(compacted=True, decompressed_bytes_max=1_000_000)
     assert len(batch) < 1000
     assert verdict(batch, rules) is ErrorCode.MESSAGE_TOO_LARGE
+
+
+def test_many_tiny_records_in_a_small_batch_do_not_fill_the_memory() -> None:
+    count = 200_000
+    payload = bytes((12, 0, 0, 0, 0, 1, 0)) * count
+    header = read_header(build_batch(RECORDS, codec=Codec.ZSTD))
+    batch = seal(
+        header._replace(last_offset_delta=count - 1, record_count=count),
+        compress(Codec.ZSTD, payload),
+    )
+    assert len(batch) < 1000
+    tracemalloc.start()
+    try:
+        assert verdict(batch, ProduceRules(compacted=True)) is ErrorCode.INVALID_RECORD
+        _, peak_bytes = tracemalloc.get_traced_memory()
+    finally:
+        tracemalloc.stop()
+    assert peak_bytes < 8 * len(payload), "as objects the records take more"
 
 
 def test_only_another_codec_or_an_impossible_maximum_timestamp_needs_a_rewrite() -> None:

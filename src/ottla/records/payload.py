@@ -11,7 +11,7 @@ its place.
 Varints are zigzag: the sign is the lowest bit.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 
 from ottla.protocol.errors import ErrorCode
 from ottla.records.errors import InvalidBatch
@@ -28,7 +28,7 @@ _INT64_MIN, _INT64_MAX = -(1 << 63), (1 << 63) - 1
 
 def encode_records(records: Iterable[Record], base_offset: int, base_timestamp: int) -> bytes:
     """The records as they stand in an uncompressed batch with this base offset and timestamp."""
-    parts: list[bytes] = []
+    payload = bytearray()
     for offset, timestamp, key, value, headers in records:
         body = b"".join(
             (
@@ -41,9 +41,9 @@ def encode_records(records: Iterable[Record], base_offset: int, base_timestamp: 
                 _encode_headers(headers) if headers else _NO_HEADERS,
             )
         )
-        parts.append(_varint(len(body)))
-        parts.append(body)
-    return b"".join(parts)
+        payload += _varint(len(body))
+        payload += body
+    return bytes(payload)
 
 
 def decode_records(
@@ -52,93 +52,90 @@ def decode_records(
     base_offset: int,
     base_timestamp: int,
     append_time: int | None = None,
-) -> list[Record]:
-    """The `count` records that fill `payload`; `append_time` replaces all their timestamps."""
+) -> Iterator[Record]:
+    """The `count` records that fill `payload`; `append_time` replaces all their timestamps.
+
+    One at a time: a small compressed batch can hold millions of records of 7 bytes, which would
+    take gigabytes as objects.
+    """
     end = len(payload)
     if not 0 <= count * _RECORD_BYTES_MIN <= end:
         raise _broken(f"{count} records cannot lie in {end} bytes")
-    records: list[Record] = []
-    try:
-        position = _decode_into(records, payload, count, base_offset, base_timestamp, append_time)
-    except IndexError:
-        raise _broken(f"record {len(records)} of {count} runs over the end of the batch") from None
-    if position != end:
-        raise _broken(f"{end - position} bytes are left after the last of {count} records")
-    return records
+    return _decode(payload, count, base_offset, base_timestamp, append_time)
 
 
-def _decode_into(
-    records: list[Record],
-    payload: bytes,
-    count: int,
-    base_offset: int,
-    base_timestamp: int,
-    append_time: int | None,
-) -> int:
+def _decode(
+    payload: bytes, count: int, base_offset: int, base_timestamp: int, append_time: int | None
+) -> Iterator[Record]:
     # One loop without calls for one-byte varints: a call for each would double the time. A slice
     # over the end comes out short without an error, so the check of the end position at the bottom
     # is what catches every wrong length.
     new_record = tuple.__new__
     position = 0
-    for _ in range(count):
-        raw = payload[position]
-        if raw < 0x80:
-            position += 1
-        else:
-            raw, position = _unsigned(payload, position)
-        end = position + (raw >> 1 ^ -(raw & 1))
+    try:
+        for _ in range(count):
+            raw = payload[position]
+            if raw < 0x80:
+                position += 1
+            else:
+                raw, position = _unsigned(payload, position)
+            end = position + (raw >> 1 ^ -(raw & 1))
 
-        position += 1  # attributes: none are defined
-        raw = payload[position]
-        if raw < 0x80:
-            position += 1
-        else:
-            raw, position = _unsigned(payload, position)
-        timestamp = append_time
-        if timestamp is None:
-            timestamp = base_timestamp + (raw >> 1 ^ -(raw & 1))
+            position += 1  # attributes: none are defined
+            raw = payload[position]
+            if raw < 0x80:
+                position += 1
+            else:
+                raw, position = _unsigned(payload, position)
+            timestamp = append_time
+            if timestamp is None:
+                timestamp = base_timestamp + (raw >> 1 ^ -(raw & 1))
 
-        raw = payload[position]
-        if raw < 0x80:
-            position += 1
-        else:
-            raw, position = _unsigned(payload, position)
-        offset_delta = raw >> 1 ^ -(raw & 1)
+            raw = payload[position]
+            if raw < 0x80:
+                position += 1
+            else:
+                raw, position = _unsigned(payload, position)
+            offset_delta = raw >> 1 ^ -(raw & 1)
 
-        raw = payload[position]
-        if raw < 0x80:
-            position += 1
-        else:
-            raw, position = _unsigned(payload, position)
-        key = None
-        if not raw & 1:
-            start = position
-            position += raw >> 1
-            key = payload[start:position]
+            raw = payload[position]
+            if raw < 0x80:
+                position += 1
+            else:
+                raw, position = _unsigned(payload, position)
+            key = None
+            if not raw & 1:
+                start = position
+                position += raw >> 1
+                key = payload[start:position]
 
-        raw = payload[position]
-        if raw < 0x80:
-            position += 1
-        else:
-            raw, position = _unsigned(payload, position)
-        value = None
-        if not raw & 1:
-            start = position
-            position += raw >> 1
-            value = payload[start:position]
+            raw = payload[position]
+            if raw < 0x80:
+                position += 1
+            else:
+                raw, position = _unsigned(payload, position)
+            value = None
+            if not raw & 1:
+                start = position
+                position += raw >> 1
+                value = payload[start:position]
 
-        headers: Headers = ()
-        if payload[position] == 0:
-            position += 1
-        else:
-            headers, position = _decode_headers(payload, position)
-        if position != end:
-            raise _broken(f"a record that claims to end at byte {end} ends at byte {position}")
-        if not (0 <= offset_delta <= _INT32_MAX and _INT64_MIN <= timestamp <= _INT64_MAX):
-            raise _broken(f"a record has offset delta {offset_delta} and timestamp {timestamp}")
-        fields = (base_offset + offset_delta, timestamp, key, value, headers)
-        records.append(new_record(Record, fields))
-    return position
+            headers: Headers = ()
+            if payload[position] == 0:
+                position += 1
+            else:
+                headers, position = _decode_headers(payload, position)
+            if position != end:
+                raise _broken(f"a record that claims to end at byte {end} ends at byte {position}")
+            if not (0 <= offset_delta <= _INT32_MAX and _INT64_MIN <= timestamp <= _INT64_MAX):
+                raise _broken(f"a record has offset delta {offset_delta} and timestamp {timestamp}")
+            fields = (base_offset + offset_delta, timestamp, key, value, headers)
+            yield new_record(Record, fields)
+    except IndexError:
+        raise _broken(f"{count} records run over the end of their {len(payload)} bytes") from None
+    if position != len(payload):
+        left = len(payload) - position
+        raise _broken(f"{left} bytes are left after the last of {count} records")
 
 
 def _decode_headers(payload: bytes, position: int) -> tuple[Headers, int]:

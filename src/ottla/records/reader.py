@@ -1,5 +1,7 @@
 """Batch -> records."""
 
+from collections.abc import Iterator
+
 from ottla.buffers import Buffer
 from ottla.protocol.errors import ErrorCode
 from ottla.records.codec import Codec
@@ -17,11 +19,16 @@ from ottla.records.header import (
 from ottla.records.payload import decode_records
 from ottla.records.record import Record
 
-__all__ = ["check_crc", "payload_of", "read_payload", "read_records"]
+__all__ = ["check_crc", "iter_records", "payload_of", "read_payload", "read_records"]
 
 
 def read_records(batch: Buffer, max_bytes: int = DECOMPRESSED_BYTES_MAX) -> list[Record]:
     """All records of the one batch in `batch`. Its checksum is not looked at: see `check_crc`."""
+    return list(iter_records(batch, max_bytes))
+
+
+def iter_records(batch: Buffer, max_bytes: int = DECOMPRESSED_BYTES_MAX) -> Iterator[Record]:
+    """The same, one at a time: for brokers, which must not hold all records of a hostile batch."""
     header = read_header(batch)
     return read_payload(header, payload_of(header, batch, max_bytes))
 
@@ -49,8 +56,8 @@ def payload_of(
     return decompress(codec, data, max_bytes)
 
 
-def read_payload(header: BatchHeader, payload: bytes) -> list[Record]:
-    """The records in a payload that `payload_of` gave."""
+def read_payload(header: BatchHeader, payload: bytes) -> Iterator[Record]:
+    """The records in a payload that `payload_of` gave; damage shows when it is reached."""
     return decode_records(
         payload,
         header.record_count,

@@ -23,7 +23,6 @@ from ottla.records.header import (
 )
 from ottla.records.payload import encode_records
 from ottla.records.reader import payload_of, read_payload
-from ottla.records.record import Record
 from ottla.records.record_checks import check_records
 from ottla.records.rules import ProduceRules
 
@@ -54,18 +53,20 @@ def rewrite(batch: Buffer, header: BatchHeader, rules: ProduceRules, now_ms: int
     here.
     """
     payload = payload_of(header, batch, rules.decompressed_bytes_max)
-    records = read_payload(header, payload)
-    check_records(records, rules, now_ms)
+    checked = check_records(read_payload(header, payload), header.base_offset, rules, now_ms)
     source = header.codec
     target = source if rules.compression is None else rules.compression
-    renumbered = _renumbered(records, header)
-    if renumbered is not None:
-        payload = encode_records(renumbered, header.base_offset, header.base_timestamp)
-    if renumbered is None and target is source:
+    if not checked.consecutive:
+        payload = _renumbered(header, payload)
+    if checked.consecutive and target is source:
         data = bytes(memoryview(batch)[HEADER_SIZE : header.size])
     else:
         data = compress(target, payload, rules.compression_level)
-    result = seal(_new_header(header, records, target, rules, now_ms), data)
+    max_timestamp = now_ms if rules.log_append_time else checked.max_timestamp
+    attributes = header.attributes & ~(CODEC_MASK | LOG_APPEND_TIME_BIT) | target
+    if rules.log_append_time:
+        attributes |= LOG_APPEND_TIME_BIT
+    result = seal(header._replace(attributes=attributes, max_timestamp=max_timestamp), data)
     if len(result) > rules.max_message_bytes:
         raise InvalidBatch(
             ErrorCode.MESSAGE_TOO_LARGE,
@@ -87,19 +88,10 @@ def stamp_log_append_time(batch: Buffer, now_ms: int) -> Buffer:
     return view
 
 
-def _renumbered(records: list[Record], header: BatchHeader) -> list[Record] | None:
-    """The records with consecutive offsets if theirs are not: some old clients number wrongly."""
-    base = header.base_offset
-    if all(record.offset == offset for offset, record in enumerate(records, base)):
-        return None
-    return [record._replace(offset=offset) for offset, record in enumerate(records, base)]
-
-
-def _new_header(
-    header: BatchHeader, records: list[Record], codec: Codec, rules: ProduceRules, now_ms: int
-) -> BatchHeader:
-    attributes = header.attributes & ~(CODEC_MASK | LOG_APPEND_TIME_BIT) | codec
-    if rules.log_append_time:
-        return header._replace(attributes=attributes | LOG_APPEND_TIME_BIT, max_timestamp=now_ms)
-    max_timestamp = max((record.timestamp for record in records), default=header.max_timestamp)
-    return header._replace(attributes=attributes, max_timestamp=max_timestamp)
+def _renumbered(header: BatchHeader, payload: bytes) -> bytes:
+    """The records with consecutive offsets: some old clients number them wrongly."""
+    records = (
+        record._replace(offset=offset)
+        for offset, record in enumerate(read_payload(header, payload), header.base_offset)
+    )
+    return encode_records(records, header.base_offset, header.base_timestamp)

@@ -178,16 +178,14 @@ def _judge_records(
     if needs_rewrite(header, rules):
         return
     payload = payload_of(header, records, rules.decompressed_bytes_max)
-    opened = read_payload(header, payload)
-    check_records(opened, rules, now_ms)
-    if any(record.offset != index for index, record in enumerate(opened)):
+    checked = check_records(read_payload(header, payload), header.base_offset, rules, now_ms)
+    if not checked.consecutive:
         raise _invalid("the offsets inside the batch do not count up from 0")
-    latest = max(record.timestamp for record in opened)
-    if latest != header.max_timestamp and not rules.log_append_time:
+    if checked.max_timestamp != header.max_timestamp and not rules.log_append_time:
         raise InvalidBatch(
             ErrorCode.INVALID_TIMESTAMP,
             f"the highest timestamp is {header.max_timestamp} by the header, "
-            f"{latest} by the records",
+            f"{checked.max_timestamp} by the records",
         )
 
 

@@ -202,6 +202,19 @@ class Log:
         return offset if generation == self._generation else self._truncated_point
 
     @property
+    def parent_directory(self) -> str:
+        """The data folder."""
+        return os.path.dirname(self.directory)
+
+    @property
+    def first_segment_offset(self) -> int:
+        return self._segments[0].base_offset
+
+    @property
+    def active_segment_offset(self) -> int:
+        return self._active.base_offset
+
+    @property
     def size_bytes(self) -> int:
         return sum(segment.size for segment in self._segments)
 
@@ -348,6 +361,11 @@ class Log:
         """A leader begins: whatever it appends comes from `end_offset` on."""
         if leader_epoch > self._epoch:
             self._begin_epoch(leader_epoch, self.end_offset)
+
+    def fail(self, cause: BaseException) -> None:
+        """The disk is gone: refuse everything from now on, and let go of what can be let go."""
+        self.failure = f"offline, its disk failed: {cause}"
+        self._release()
 
     def _fail(self, error: OSError) -> NoReturn:
         """From now on this log only refuses; the owner of its data folder takes that offline."""
@@ -788,7 +806,7 @@ class Log:
 
     # The end
 
-    def close(self, *, clean: bool) -> None:
+    def close(self, clean: bool) -> None:
         """Let go of all files. `clean`: leave everything whole and synced, so that the next start
         may trust it."""
         if self.failure is not None:

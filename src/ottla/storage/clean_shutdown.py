@@ -1,0 +1,30 @@
+"""`.kafka_cleanshutdown`: everything in this data folder was closed properly.
+
+It is removed before anything is opened, so that a crash while loading counts as one.
+"""
+
+from __future__ import annotations
+
+import json
+import os.path
+
+from ottla.runtime.disk import Disk
+
+FILE_NAME = ".kafka_cleanshutdown"
+VERSION = 0
+
+
+def take_marker(disk: Disk, directory: str) -> bool:
+    """Was the last shutdown clean? The answer is yes only once."""
+    path = os.path.join(directory, FILE_NAME)
+    if not disk.exists(path):
+        return False
+    disk.remove(path)
+    disk.sync_dir(directory)
+    return True
+
+
+def write_marker(disk: Disk, directory: str, broker_epoch: int = -1) -> None:
+    content = {"version": VERSION, "brokerEpoch": broker_epoch}
+    text = json.dumps(content, separators=(",", ":"))
+    disk.replace_bytes(os.path.join(directory, FILE_NAME), text.encode())

@@ -1,0 +1,121 @@
+"""One data folder: its lock, its identity, its checkpoints, and whether it still works."""
+
+from __future__ import annotations
+
+import logging
+import os.path
+from collections.abc import Iterable
+
+from ottla.runtime.disk import Disk, Lock
+from ottla.storage import checkpoints
+from ottla.storage.checkpoints import OffsetCheckpoint, PartitionOffsets
+from ottla.storage.clean_shutdown import take_marker, write_marker
+from ottla.storage.errors import CorruptFile
+from ottla.storage.log import Log
+from ottla.storage.meta_properties import (
+    MetaProperties,
+    read_meta_properties,
+    write_meta_properties,
+)
+
+logger = logging.getLogger("ottla.storage.dirs")
+
+LOCK_NAME = ".lock"
+
+
+class LogDirInUse(RuntimeError):
+    """Another broker works in the folder."""
+
+    def __init__(self, path: str) -> None:
+        super().__init__(
+            f"data folder {path} is used by another broker (its file {LOCK_NAME} is locked): "
+            "stop that one, or choose another folder with log.dirs"
+        )
+
+
+class LogDir:
+    __slots__ = (
+        "_disk",
+        "_lock",
+        "high_watermarks",
+        "id",
+        "loaded",
+        "log_start_offsets",
+        "online",
+        "path",
+        "recovery_points",
+        "serves_partitions",
+        "was_clean",
+    )
+
+    def __init__(self, disk: Disk, path: str, *, serves_partitions: bool = True) -> None:
+        self._disk = disk
+        self.path = path
+        self.serves_partitions = serves_partitions
+        self.id = bytes(16)
+        self.online = False
+        self.was_clean = False
+        self.loaded = False
+        """Every log in it was loaded: its checkpoints may be written anew."""
+        self._lock: Lock | None = None
+        self.recovery_points = OffsetCheckpoint(disk, path, checkpoints.RECOVERY_POINTS)
+        self.log_start_offsets = OffsetCheckpoint(disk, path, checkpoints.LOG_START_OFFSETS)
+        self.high_watermarks = OffsetCheckpoint(disk, path, checkpoints.HIGH_WATERMARKS)
+
+    def open(self) -> MetaProperties | None:
+        """Make and lock the folder; whose it is, if it was used before.
+
+        `OSError` where the disk does not work, `LogDirInUse` where somebody else does.
+        """
+        self._disk.make_dirs(self.path)
+        try:
+            self._lock = self._disk.lock(os.path.join(self.path, LOCK_NAME))
+        except BlockingIOError:
+            raise LogDirInUse(self.path) from None
+        properties = read_meta_properties(self._disk, self.path)
+        self.was_clean = take_marker(self._disk, self.path)
+        self.online = True
+        return properties
+
+    def identify(self, properties: MetaProperties) -> None:
+        write_meta_properties(self._disk, self.path, properties)
+
+    def read_offsets(self, checkpoint: OffsetCheckpoint) -> PartitionOffsets:
+        """A damaged checkpoint counts as empty: then more is recovered than needed, never less."""
+        try:
+            return checkpoint.read()
+        except CorruptFile as error:
+            logger.warning("Ignoring a damaged checkpoint: %s", error)
+            return {}
+
+    def partition_names(self) -> list[str]:
+        """What may be folders of partitions. Files have dots in front or no number at the end."""
+        return [name for name in self._disk.list_dir(self.path) if "-" in name]
+
+    def write_log_offsets(self, logs: Iterable[Log]) -> None:
+        """Recovery points and start offsets. In this order of facts: see `Log.flush`."""
+        points, starts = log_offsets(logs)
+        self.recovery_points.write(points)
+        self.log_start_offsets.write(starts)
+
+    def mark_clean(self, broker_epoch: int) -> None:
+        write_marker(self._disk, self.path, broker_epoch)
+
+    def release(self) -> None:
+        """Let others use the folder."""
+        self.online = False
+        lock, self._lock = self._lock, None
+        if lock is not None:
+            lock.release()
+
+
+def log_offsets(logs: Iterable[Log]) -> tuple[PartitionOffsets, PartitionOffsets]:
+    """(recovery points, those start offsets that the name of the first segment does not tell)."""
+    points: PartitionOffsets = {}
+    starts: PartitionOffsets = {}
+    for log in logs:
+        partition = (log.topic, log.partition)
+        points[partition] = log.recovery_point
+        if log.log_start_offset > log.first_segment_offset:
+            starts[partition] = log.log_start_offset
+    return points, starts

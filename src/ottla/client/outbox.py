@@ -63,6 +63,7 @@ class PartitionQueue:
 
     __slots__ = (
         "_failed",
+        "_known_to_broker",
         "_next_order",
         "_next_sequence",
         "_open",
@@ -85,6 +86,7 @@ class PartitionQueue:
         self._open_size = 0
         self._opened_at = 0.0
         self._failed: list[Batch] = []
+        self._known_to_broker = False
         self._next_sequence = 0
         self._next_order = 0
 
@@ -130,8 +132,13 @@ class PartitionQueue:
         self.ready.append(batch)
 
     def take(self, identity: Identity, in_flight_max: int) -> Batch | None:
-        """The next batch to send with its bytes, unless the partition must wait."""
-        if not self.ready or self._failed or self.in_flight >= in_flight_max:
+        """The next batch to send with its bytes, unless the partition must wait.
+
+        The first batch goes alone: a broker that has nothing of this producer yet would take the
+        second one after refusing the first.
+        """
+        limit = in_flight_max if self._known_to_broker else 1
+        if not self.ready or self._failed or self.in_flight >= limit:
             return None
         batch = self.ready.popleft()
         if batch.data is None:
@@ -144,6 +151,7 @@ class PartitionQueue:
 
     def delivered(self) -> None:
         self.in_flight -= 1
+        self._known_to_broker = True
 
     def failed(self, batch: Batch) -> None:
         """Hold everything back until all that is under way has come home, then resend in order."""

@@ -124,9 +124,10 @@ def change_directories(
 def assign_directories(
     image: MetadataImage, broker_id: int, chosen: Mapping[tuple[bytes, int], bytes]
 ) -> Decision[None]:
-    """Note which folder a broker with several chose for its replicas: (topic id, partition) -> id.
+    """Note which folder a broker chose for its replicas: (topic id, partition) -> folder id.
 
-    Partitions that are gone meanwhile are passed over.
+    A partition that could not be led while its folder was missing can be again. Partitions that are
+    gone meanwhile are passed over.
     """
     records: list[Message] = []
     for (topic_id, index), directory in chosen.items():
@@ -139,9 +140,13 @@ def assign_directories(
             directory if replica == broker_id else old
             for replica, old in zip(partition.replicas, known, strict=True)
         ]
-        records.append(
-            PartitionChangeRecord(partition_id=index, topic_id=topic_id, directories=directories)
+        record = PartitionChangeRecord(
+            partition_id=index, topic_id=topic_id, directories=directories
         )
+        leader = clean_leader(partition._replace(directories=tuple(directories)), image.brokers)
+        if leader != partition.leader:
+            record.leader = leader
+        records.append(record)
     return Decision(records, None)
 
 

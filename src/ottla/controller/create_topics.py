@@ -50,12 +50,13 @@ def create_topics(
     records: list[Message] = []
     results: list[CreatableTopicResult] = []
     created: dict[str, str] = {}
+    describe = _ConfigDescriber(config)
     for topic in request.topics:
         if topic.name in twice:
             continue
         try:
             _check_new(topic.name, image, created)
-            new_records, result = _create(image, topic, config, random)
+            new_records, result = _create(image, topic, config, random, describe)
         except KafkaError as error:
             results.append(failed(topic.name, error))
             continue
@@ -91,7 +92,11 @@ def _check_new(name: str, image: MetadataImage, created: Mapping[str, str]) -> N
 
 
 def _create(
-    image: MetadataImage, topic: CreatableTopic, config: BrokerConfig, random: Random
+    image: MetadataImage,
+    topic: CreatableTopic,
+    config: BrokerConfig,
+    random: Random,
+    describe: _ConfigDescriber,
 ) -> tuple[list[Message], CreatableTopicResult]:
     overrides = _overrides(topic, config)
     layout = (
@@ -116,7 +121,7 @@ def _create(
         error_message=None,
         num_partitions=len(layout.partitions),
         replication_factor=len(layout.partitions[0]),
-        configs=_described(overrides, config),
+        configs=describe(overrides),
     )
     return records, result
 
@@ -136,17 +141,27 @@ def _overrides(topic: CreatableTopic, config: BrokerConfig) -> dict[str, str]:
     return overrides
 
 
-def _described(overrides: dict[str, str], config: BrokerConfig) -> list[CreatableTopicConfigs]:
-    return [
-        CreatableTopicConfigs(
-            name=entry.name,
-            value=None if entry.sensitive else entry.value,
-            read_only=entry.read_only,
-            config_source=entry.source,
-            is_sensitive=entry.sensitive,
-        )
-        for entry in describe_topic(overrides, config)
-    ]
+class _ConfigDescriber:
+    """The settings of new topics, told once where topics of a request share theirs, as most do."""
+
+    def __init__(self, config: BrokerConfig) -> None:
+        self._config = config
+        self._known: dict[tuple[tuple[str, str], ...], list[CreatableTopicConfigs]] = {}
+
+    def __call__(self, overrides: dict[str, str]) -> list[CreatableTopicConfigs]:
+        key = tuple(overrides.items())
+        if key not in self._known:
+            self._known[key] = [
+                CreatableTopicConfigs(
+                    name=entry.name,
+                    value=entry.value,
+                    read_only=entry.read_only,
+                    config_source=entry.source,
+                    is_sensitive=entry.sensitive,
+                )
+                for entry in describe_topic(overrides, self._config)
+            ]
+        return self._known[key]
 
 
 def _manual(image: MetadataImage, topic: CreatableTopic) -> _Layout:

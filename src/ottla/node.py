@@ -9,7 +9,7 @@ and closes them the other way round.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
 from ottla.config.broker import BrokerConfig
@@ -104,7 +104,9 @@ class Node:
         self.log_manager.start_background_work(self.replicas.high_watermarks)
 
     def _listen(self) -> tuple[Endpoint, ...]:
-        ports = {listener.name: self.server.listen(listener)[1] for listener in self.config.listeners}
+        ports = {
+            listener.name: self.server.listen(listener)[1] for listener in self.config.listeners
+        }
         return tuple(
             Endpoint(
                 advertised.name,
@@ -138,7 +140,9 @@ class Node:
         """A log dir went offline at run time. The node goes on without it, while it can."""
         self.replicas.dir_failed(directory)
         if directory == self.config.metadata_log_dir or not self.log_manager.has_online_dirs:
-            self._fail(RuntimeError(f"{directory}, which the node cannot do without, failed: {cause}"))
+            self._fail(
+                RuntimeError(f"{directory}, which the node cannot do without, failed: {cause}")
+            )
         else:
             self.runtime.spawn(
                 self.controller.directories_changed(self.log_manager.directory_ids()),
@@ -183,6 +187,7 @@ async def _serve(
     node = Node(runtime, config)
     await node.start()
     started(node)
-    await asyncio.wait([stop_asked, node.failure], return_when=asyncio.FIRST_COMPLETED)
+    endings: list[asyncio.Future[Any]] = [stop_asked, node.failure]
+    await asyncio.wait(endings, return_when=asyncio.FIRST_COMPLETED)
     await node.stop()
     return 1 if node.failure.done() else 0

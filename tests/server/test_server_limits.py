@@ -29,4 +29,3 @@ def test_the_total_is_full_when_it_is_reached() -> None:
     assert limits.is_full
     limits.leave("a")
     assert not limits.is_full
-

@@ -32,6 +32,8 @@ from ottla.records.rules import ProduceRules
 __all__ = [
     "InvalidBatch",
     "ProduceRules",
+    "check_produced",
+    "must_open",
     "needs_rewrite",
     "rewrite",
     "stamp_log_append_time",
@@ -49,9 +51,27 @@ def validate_produced(
 ) -> BatchHeader:
     """The header of the one batch in `records`, or `InvalidBatch` with the code to answer.
 
+    Opens the batch where `must_open` says so: that belongs in a thread, since a small batch may
+    hold millions of records. If `needs_rewrite(header, rules)`, the checks of single records are
+    left to `rewrite`, which reads them anyway.
+    """
+    header = check_produced(records, rules, produce_version)
+    if must_open(header, rules, now_ms) and not needs_rewrite(header, rules):
+        _judge_records(header, records, rules, now_ms)
+    return header
+
+
+def must_open(header: BatchHeader, rules: ProduceRules, now_ms: int) -> bool:
+    """Whether the verdict, or the batch as the topic wants it, needs its records."""
+    if rules.reads_records or needs_rewrite(header, rules):
+        return True
+    return header[8] - now_ms > rules.timestamp_after_max_ms and not rules.log_append_time
+
+
+def check_produced(records: memoryview, rules: ProduceRules, produce_version: int) -> BatchHeader:
+    """The header of the one batch in `records`, checked as far as it goes without opening it.
+
     Bytes after the batch that form no further batch are ignored, so store `records[:header.size]`.
-    If `needs_rewrite(header, rules)`, the checks of single records are left to `rewrite`, which
-    reads them anyway.
     """
     size = len(records)
     if size < HEADER_SIZE:
@@ -68,7 +88,7 @@ def validate_produced(
         bits,
         delta,
         _,
-        max_timestamp,
+        _,
         producer_id,
         _,
         sequence,
@@ -85,10 +105,6 @@ def validate_produced(
         and crc32c(records[CHECKED_FROM:]) == crc
     ):
         _judge(header, records, rules, produce_version)
-    if rules.reads_records or (
-        max_timestamp - now_ms > rules.timestamp_after_max_ms and not rules.log_append_time
-    ):
-        _judge_records(header, records, rules, now_ms)
     return header
 
 
@@ -175,8 +191,6 @@ def _check_attributes(header: BatchHeader) -> None:
 def _judge_records(
     header: BatchHeader, records: memoryview, rules: ProduceRules, now_ms: int
 ) -> None:
-    if needs_rewrite(header, rules):
-        return
     payload = payload_of(header, records, rules.decompressed_bytes_max)
     checked = check_records(read_payload(header, payload), header.base_offset, rules, now_ms)
     if not checked.consecutive:

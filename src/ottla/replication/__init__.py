@@ -1,1 +1,1 @@
-"""Partitions as their clients see them: who leads, what is visible, what an acknowledgement means."""
+"""Partitions as their clients see them: who leads, what is visible, what `acks` means."""

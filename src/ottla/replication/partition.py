@@ -19,7 +19,6 @@ from ottla.records.header import BatchHeader
 from ottla.runtime.disk import FileSlice
 from ottla.storage.log import Appended, Log
 
-
 NEVER: Final = 2**63 - 1
 """The default of `flush.messages`: the operating system decides when to write back."""
 

@@ -40,8 +40,6 @@ class ReplicaManager:
         self._to_create: dict[Partition, None] = {}
         self.topics: dict[str, HostedTopic] = {}
         self.topics_by_id: dict[bytes, HostedTopic] = {}
-        self.recompresses = False
-        """Whether any topic may want batches in another codec than they came in."""
 
     # --- lookup ---------------------------------------------------------------------------------
 
@@ -103,13 +101,10 @@ class ReplicaManager:
 
     def _configure(self, hosted: HostedTopic, image: MetadataImage) -> None:
         hosted.configure(self.topic_config(hosted.name, image))
-        self.recompresses = any(t.rules.compression is not None for t in self.topics.values())
 
     def _host(self, topic: TopicImage, image: MetadataImage) -> None:
         hosted = HostedTopic(topic.name, topic.id, self.topic_config(topic.name, image))
         self.topics[topic.name] = self.topics_by_id[topic.id] = hosted
-        if hosted.rules.compression is not None:
-            self.recompresses = True
         for partition in topic.partitions.values():
             self._place(hosted, partition)
 
@@ -180,7 +175,7 @@ class ReplicaManager:
     def dir_failed(self, directory: str) -> None:
         """A log dir went offline: its partitions do, the others stay."""
         for partition in self.partitions():
-            if partition.log is not None and partition.log.directory.startswith(directory + "/"):
+            if partition.log is not None and partition.log.parent_directory == directory:
                 partition.set_error(ErrorCode.KAFKA_STORAGE_ERROR)
 
     # --- group commit ---------------------------------------------------------------------------

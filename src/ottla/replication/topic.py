@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Literal, cast
+
 from ottla.config.topic import TopicConfig
 from ottla.records.codec import Codec
 from ottla.records.rules import ProduceRules
@@ -37,7 +39,9 @@ def produce_rules(config: TopicConfig) -> ProduceRules:
         codec = Codec.NONE if name == "uncompressed" else Codec[name.upper()]
     return ProduceRules(
         max_message_bytes=config.max_message_bytes,
-        timestamp_type=config.message_timestamp_type,
+        timestamp_type=cast(
+            "Literal['CreateTime', 'LogAppendTime']", config.message_timestamp_type
+        ),
         timestamp_before_max_ms=config.message_timestamp_before_max_ms,
         timestamp_after_max_ms=config.message_timestamp_after_max_ms,
         compression=codec,

@@ -297,7 +297,9 @@ class Connection:
             self._flush()
 
     def _still_held(self) -> bool:
-        return any(slot.pending is not None and slot.pending.holds_connection for slot in self._slots)
+        return any(
+            slot.pending is not None and slot.pending.holds_connection for slot in self._slots
+        )
 
     def _release(self) -> None:
         self._held = False
@@ -367,7 +369,7 @@ class Connection:
                     raise BlockingIOError
         except BlockingIOError:
             if not self._write_blocked:
-                # A client that does not read is not read from: it costs what is queued now, no more.
+                # A client that does not read is not read from: it costs what is queued now.
                 self._write_blocked = True
                 self._pause_reading()
                 socket.on_writable(self._on_writable)

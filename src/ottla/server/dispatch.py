@@ -1,4 +1,4 @@
-"""Which APIs this broker serves, and the way from (API, version) to decoder, handler and encoder."""
+"""Which APIs this broker serves, and the way from an API and version to its code."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ SERVED: Final[dict[ApiKey, str]] = {
     ApiKey.DESCRIBE_CLUSTER: "describe_cluster",
     ApiKey.DESCRIBE_TOPIC_PARTITIONS: "describe_topic_partitions",
 }
-"""Served API -> the module of `ottla.server.handlers` that serves it. ApiVersions tells just this."""
+"""Served API -> its module in `ottla.server.handlers`. ApiVersions tells just this."""
 
 
 class Route:

@@ -30,10 +30,10 @@ class FetchPartition:
         "index",
         "leader_epoch",
         "offset",
-        "topic",
         "told_error",
         "told_high_watermark",
         "told_log_start",
+        "topic",
     )
 
     def __init__(self, topic: TopicKey, wanted: Any) -> None:

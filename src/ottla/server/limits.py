@@ -13,7 +13,7 @@ class ConnectionLimits:
     def __init__(self, total_max: int, per_address_max: int, overrides: Mapping[str, int]) -> None:
         self.total_max = total_max
         self.per_address_max = per_address_max
-        self._overrides = overrides
+        self.overrides = overrides
         self._by_address: dict[str, int] = {}
         self._total = 0
 
@@ -32,7 +32,7 @@ class ConnectionLimits:
     def admit(self, address: str) -> str | None:
         """Count a new connection in, or say why it may not come in."""
         count = self._by_address.get(address, 0)
-        allowed = self._overrides.get(address, self.per_address_max)
+        allowed = self.overrides.get(address, self.per_address_max)
         if count >= allowed:
             return f"{address} has {count} connections of {allowed} (max.connections.per.ip)"
         self._by_address[address] = count + 1
@@ -46,4 +46,3 @@ class ConnectionLimits:
             self._by_address[address] = left
         else:
             del self._by_address[address]
-

@@ -1,4 +1,4 @@
-"""Where requests wait for the event that satisfies them: never polled, always bounded by a timer."""
+"""Where requests wait for the event that satisfies them: never polled, bounded by a timer."""
 
 from __future__ import annotations
 
@@ -54,7 +54,7 @@ class _Delayed(Pending):
 
 
 class DelayedFetch(_Delayed):
-    """A fetch that waits until enough bytes are visible, or its time is up, and then reads again."""
+    """A fetch that waits until enough bytes are visible or its time is up, then reads again."""
 
     __slots__ = ("_answer", "_needed_bytes", "_runtime")
 

@@ -10,7 +10,8 @@ from ottla.server.dispatch import Dispatcher
 from ottla.server.limits import ConnectionLimits
 
 if TYPE_CHECKING:
-    from ottla.config.broker import Listener as ListenerConfig
+    from ottla.config.broker import BrokerConfig
+    from ottla.config.listeners import Listener as ListenerConfig
     from ottla.node import Node
     from ottla.runtime.network import Listener, Socket
     from ottla.runtime.runtime import Timer
@@ -43,6 +44,12 @@ class Server:
     @property
     def connection_count(self) -> int:
         return len(self._connections)
+
+    def configure(self, config: BrokerConfig) -> None:
+        """Take what may change at run time; connections that exist stay."""
+        self.limits.total_max = config["max.connections"]
+        self.limits.per_address_max = config["max.connections.per.ip"]
+        self.limits.overrides = config.max_connections_by_ip
 
     def listen(self, listener: ListenerConfig) -> tuple[str, int]:
         """Open one listener and return where it really listens."""

@@ -1,1 +1,1 @@
-"""One module an API: `handle(context, request)` returns the response, a `Pending`, or a coroutine."""
+"""One module an API: `handle(context, request)` gives the response, a `Pending` or a coroutine."""

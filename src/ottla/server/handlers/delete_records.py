@@ -52,7 +52,7 @@ def _delete(
         if not 0 <= offset <= partition.high_watermark:
             raise KafkaError(
                 ErrorCode.OFFSET_OUT_OF_RANGE,
-                f"{offset} lies beyond the high watermark {partition.high_watermark} of {partition}",
+                f"{offset} is beyond the high watermark {partition.high_watermark} of {partition}",
             )
         log.increment_log_start_offset(offset)
         result.low_watermark = log.log_start_offset

@@ -78,12 +78,7 @@ class FetchRun:
     def start(self) -> FetchResponse | DelayedFetch:
         request = self._request
         answers, hurry = self._read_all()
-        if (
-            hurry
-            or request.max_wait_ms <= 0
-            or self._size >= request.min_bytes
-            or not self._wanted
-        ):
+        if hurry or request.max_wait_ms <= 0 or self._size >= request.min_bytes or not self._wanted:
             return self._respond(answers)
         return DelayedFetch(
             self._context.node.runtime,
@@ -129,11 +124,11 @@ class FetchRun:
     def _find(self, wanted: FetchPartition) -> Partition | ErrorCode:
         replicas = self._context.node.replicas
         if self._session.by_topic_id:
-            hosted = replicas.topics_by_id.get(wanted.topic)
+            hosted = replicas.topics_by_id.get(wanted.topic)  # type: ignore[arg-type]
             if hosted is None:
                 return ErrorCode.UNKNOWN_TOPIC_ID
         else:
-            hosted = replicas.topics.get(wanted.topic)
+            hosted = replicas.topics.get(wanted.topic)  # type: ignore[arg-type]
             if hosted is None:
                 return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         partition = hosted.partitions.get(wanted.index)
@@ -164,7 +159,7 @@ class FetchRun:
             )
         except KafkaError as error:
             return _refusal(wanted.index, self._context.node.replicas.noted(error).code)
-    
+
     # --- the answer -----------------------------------------------------------------------------
 
     def _respond(self, answers: list[tuple[FetchPartition, PartitionData]]) -> FetchResponse:
@@ -179,7 +174,7 @@ class FetchRun:
                     session.move_to_end(wanted)
             topic = by_topic.get(wanted.topic)
             if topic is None:
-                if session.by_topic_id:
+                if isinstance(wanted.topic, bytes):
                     topic = FetchableTopicResponse(topic_id=wanted.topic)
                 else:
                     topic = FetchableTopicResponse(topic=wanted.topic)

@@ -24,6 +24,8 @@ EARLIEST_LOCAL: Final = -4
 LATEST_TIERED: Final = -5
 EARLIEST_PENDING_UPLOAD: Final = -6
 
+LEADER_EPOCHS_FROM: Final = 4
+
 FIRST_VERSION: Final = {
     MAX_TIMESTAMP: 7,
     EARLIEST_LOCAL: 8,
@@ -67,9 +69,10 @@ def _look_up(
         timestamp, offset, epoch = _find(partition, wanted.timestamp, isolation_level)
     except KafkaError as error:
         return _refusal(index, context.node.replicas.noted(error).code)
-    return ListOffsetsPartitionResponse(
-        partition_index=index, timestamp=timestamp, offset=offset, leader_epoch=epoch
-    )
+    answer = ListOffsetsPartitionResponse(partition_index=index, timestamp=timestamp, offset=offset)
+    if context.api_version >= LEADER_EPOCHS_FROM:
+        answer.leader_epoch = epoch
+    return answer
 
 
 def _find(partition: Partition, timestamp: int, isolation_level: int) -> Found:
@@ -79,7 +82,7 @@ def _find(partition: Partition, timestamp: int, isolation_level: int) -> Found:
         return -1, end, partition.leader_epoch
     if timestamp in (EARLIEST, EARLIEST_LOCAL):
         # Nothing is tiered: what is oldest here is oldest anywhere.
-        return -1, log.log_start_offset, log.epoch_of(log.log_start_offset)
+        return -1, log.log_start_offset, log.epochs.epoch_of_offset(log.log_start_offset)
     if timestamp in (LATEST_TIERED, EARLIEST_PENDING_UPLOAD):
         return -1, -1, -1
     if timestamp == MAX_TIMESTAMP:

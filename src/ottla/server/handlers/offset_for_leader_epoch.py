@@ -1,10 +1,10 @@
-"""OffsetForLeaderEpoch: where a leader epoch ended, so that a reader finds out if its log diverged."""
+"""OffsetForLeaderEpoch: where a leader epoch ended, by which a reader notices lost records."""
 
 from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ottla.protocol.errors import ErrorCode, KafkaError
+from ottla.protocol.errors import KafkaError
 from ottla.protocol.messages.offset_for_leader_epoch import (
     EpochEndOffset,
     OffsetForLeaderEpochRequest,

@@ -1,4 +1,4 @@
-"""Produce: check the batch, append its bytes as they are, answer when `acks` is satisfied."""
+"""Produce: check the batches, append their bytes as they are, answer when `acks` is satisfied."""
 
 from __future__ import annotations
 
@@ -20,6 +20,8 @@ from ottla.records.errors import InvalidBatch
 from ottla.records.header import TRANSACTIONAL_BIT, BatchHeader, read_header
 from ottla.records.rules import ProduceRules
 from ottla.records.validation import (
+    check_produced,
+    must_open,
     needs_rewrite,
     rewrite,
     stamp_log_append_time,
@@ -35,46 +37,68 @@ if TYPE_CHECKING:
 ACKS_ALL: Final = -1
 TOPIC_IDS_FROM: Final = 13
 
-Prepared = tuple[Buffer, BatchHeader]
-
 
 def handle(
     context: RequestContext, request: ProduceRequest
 ) -> ProduceResponse | DelayedProduce | Coroutine[Any, Any, Any] | None:
     production = Production(context, request)
-    if context.node.replicas.recompresses and production.must_recompress():
-        return production.run_recompressing()
-    return production.run()
+    if production.check():
+        return production.append()
+    return production.open_and_append()
+
+
+class _Item:
+    """One partition of the request: what came, what it became, and the answer it gets."""
+
+    __slots__ = ("answer", "error", "header", "partition", "records", "rules")
+
+    def __init__(self, answer: PartitionProduceResponse) -> None:
+        self.answer = answer
+        self.error: KafkaError | None = None
+        self.partition: Partition
+        self.rules: ProduceRules
+        self.records: Buffer
+        self.header: BatchHeader
 
 
 class Production:
-    """One produce request on its way into the logs."""
+    """One produce request on its way into the logs: all batches are checked, then all appended."""
 
-    __slots__ = ("_context", "_now_ms", "_prepared", "_request", "_response", "_unsettled")
+    __slots__ = ("_context", "_items", "_now_ms", "_request", "_response", "_unsettled")
 
     def __init__(self, context: RequestContext, request: ProduceRequest) -> None:
         self._context = context
         self._request = request
         self._now_ms = context.node.runtime.clock.wall_ms()
         self._response = ProduceResponse()
+        self._items: list[_Item] = []
         self._unsettled: dict[Partition, tuple[int, PartitionProduceResponse]] | None = None
-        self._prepared: dict[int, Prepared | KafkaError] | None = None
 
-    def run(self) -> ProduceResponse | DelayedProduce | None:
-        by_id = self._context.api_version >= TOPIC_IDS_FROM
-        topics = []
+    # --- checking -------------------------------------------------------------------------------
+
+    def check(self) -> bool:
+        """Check every batch by its header and checksum; False if one of them must be opened."""
+        unopened = True
         for topic in self._request.topic_data:
             hosted = self._host(topic)
-            if by_id:
-                answer = TopicProduceResponse(topic_id=topic.topic_id)
+            answers = []
+            for wanted in topic.partition_data:
+                answer = PartitionProduceResponse(index=wanted.index)
+                answers.append(answer)
+                item = _Item(answer)
+                self._items.append(item)
+                try:
+                    self._check(item, hosted, wanted)
+                    if must_open(item.header, item.rules, self._now_ms):
+                        unopened = False
+                except KafkaError as error:
+                    item.error = error
+            if self._context.api_version >= TOPIC_IDS_FROM:
+                group = TopicProduceResponse(topic_id=topic.topic_id, partition_responses=answers)
             else:
-                answer = TopicProduceResponse(name=topic.name)
-            answer.partition_responses = [
-                self._produce(hosted, wanted) for wanted in topic.partition_data
-            ]
-            topics.append(answer)
-        self._response.responses = topics
-        return self._outcome()
+                group = TopicProduceResponse(name=topic.name, partition_responses=answers)
+            self._response.responses.append(group)
+        return unopened
 
     def _host(self, topic: TopicProduceData) -> HostedTopic | None:
         replicas = self._context.node.replicas
@@ -82,65 +106,9 @@ class Production:
             return replicas.topics_by_id.get(topic.topic_id)
         return replicas.topics.get(topic.name)
 
-    def _produce(
-        self, hosted: HostedTopic | None, wanted: PartitionProduceData
-    ) -> PartitionProduceResponse:
-        index = wanted.index
-        try:
-            if hosted is None or (partition := hosted.partitions.get(index)) is None:
-                raise self._unknown(hosted)
-            self._check_acks(partition)
-            if self._prepared is None:
-                records, header = self._prepare(wanted.records, hosted.rules)
-            else:
-                prepared = self._prepared[id(wanted)]
-                if isinstance(prepared, KafkaError):
-                    raise prepared
-                records, header = prepared
-            return self._append(hosted.rules, partition, records, header)
-        except InvalidBatch as error:
-            return _refusal(index, error, error.record_errors)
-        except KafkaError as error:
-            return _refusal(index, self._context.node.replicas.noted(error))
-
-    def _prepare(self, records: Buffer | None, rules: ProduceRules) -> Prepared:
-        """The batch as it will lie in the log, but for its offset."""
-        if records is None:
-            raise InvalidBatch(ErrorCode.INVALID_RECORD, "the request carries no batch")
-        view = records if type(records) is memoryview else memoryview(records)
-        header = validate_produced(view, rules, self._now_ms, self._context.api_version)
-        if header.attributes & TRANSACTIONAL_BIT:
-            raise KafkaError(
-                ErrorCode.INVALID_TXN_STATE, "this broker coordinates no transactions yet"
-            )
-        if header.size != len(view):
-            view = view[: header.size]
-        if needs_rewrite(header, rules):
-            rewritten = rewrite(view, header, rules, self._now_ms)
-            return rewritten, read_header(rewritten)
-        if rules.log_append_time:
-            stamped = stamp_log_append_time(view, self._now_ms)
-            return stamped, read_header(stamped)
-        return view, header
-
-    def _append(
-        self, rules: ProduceRules, partition: Partition, records: Buffer, header: BatchHeader
-    ) -> PartitionProduceResponse:
-        appended = partition.append(records, header, self._now_ms)
-        answer = PartitionProduceResponse(
-            index=partition.index,
-            base_offset=appended.base_offset,
-            log_start_offset=appended.log_start_offset,
-        )
-        if rules.log_append_time:
-            answer.log_append_time_ms = self._now_ms
-        if partition.high_watermark <= appended.last_offset:
-            if self._unsettled is None:
-                self._unsettled = {}
-            self._unsettled[partition] = (appended.last_offset + 1, answer)
-        return answer
-
-    def _check_acks(self, partition: Partition) -> None:
+    def _check(self, item: _Item, hosted: HostedTopic | None, wanted: PartitionProduceData) -> None:
+        if hosted is None or (partition := hosted.partitions.get(wanted.index)) is None:
+            raise self._unknown(hosted)
         acks = self._request.acks
         if acks == ACKS_ALL:
             if partition.lacks_replicas:
@@ -151,49 +119,58 @@ class Production:
                 )
         elif acks not in (0, 1):
             raise KafkaError(ErrorCode.INVALID_REQUIRED_ACKS, f"acks={acks}; 0, 1 or -1 (all)")
+        records = wanted.records
+        if not isinstance(records, memoryview):
+            raise InvalidBatch(ErrorCode.INVALID_RECORD, "the request carries no batch")
+        header = check_produced(records, hosted.rules, self._context.api_version)
+        if header.attributes & TRANSACTIONAL_BIT:
+            raise KafkaError(
+                ErrorCode.INVALID_TXN_STATE, "this broker coordinates no transactions yet"
+            )
+        size = header.size
+        item.records = records if len(records) == size else records[:size]
+        item.header = header
+        item.partition = partition
+        item.rules = hosted.rules
 
     def _unknown(self, hosted: HostedTopic | None) -> KafkaError:
         if hosted is None and self._context.api_version >= TOPIC_IDS_FROM:
             return KafkaError(ErrorCode.UNKNOWN_TOPIC_ID)
         return KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
 
-    # --- recompression --------------------------------------------------------------------------
+    # --- opening --------------------------------------------------------------------------------
 
-    def must_recompress(self) -> bool:
-        """Whether a batch goes to a topic whose `compression.type` may want it otherwise."""
-        return any(
-            (hosted := self._host(topic)) is not None and hosted.rules.compression is not None
-            for topic in self._request.topic_data
-        )
+    async def open_and_append(self) -> ProduceResponse | DelayedProduce | None:
+        """Look into batches, recompress them if asked for, beside the loop; then append. The
+        connection waits, so that the order of its batches is kept; other connections do not."""
+        items = [item for item in self._items if item.error is None]
+        for item in items:  # the receive buffer is used again while we wait
+            item.records = memoryview(bytearray(item.records))
+        await self._context.node.runtime.in_thread(self._open, items)
+        return self.append()
 
-    async def run_recompressing(self) -> ProduceResponse | DelayedProduce | None:
-        """Validate and recompress beside the loop, then append. The connection waits, so that the
-        order of its batches is kept; other connections do not."""
-        work = []
-        for topic in self._request.topic_data:
-            hosted = self._host(topic)
-            rules = ProduceRules() if hosted is None else hosted.rules
-            for wanted in topic.partition_data:
-                # Copied: the receive buffer is used again while we wait.
-                copied = None if wanted.records is None else bytearray(wanted.records)
-                work.append((id(wanted), copied, rules))
-        self._prepared = await self._context.node.runtime.in_thread(self._prepare_all, work)
-        return self.run()
-
-    def _prepare_all(
-        self, work: Sequence[tuple[int, Buffer | None, ProduceRules]]
-    ) -> dict[int, Prepared | KafkaError]:
-        prepared: dict[int, Prepared | KafkaError] = {}
-        for key, records, rules in work:
+    def _open(self, items: Sequence[_Item]) -> None:
+        for item in items:
             try:
-                prepared[key] = self._prepare(records, rules)
+                assert isinstance(item.records, memoryview)
+                version = self._context.api_version
+                header = validate_produced(item.records, item.rules, self._now_ms, version)
+                if needs_rewrite(header, item.rules):
+                    item.records = rewrite(item.records, header, item.rules, self._now_ms)
+                    item.header = read_header(item.records)
             except KafkaError as error:
-                prepared[key] = error
-        return prepared
+                item.error = error
 
-    # --- the answer -----------------------------------------------------------------------------
+    # --- appending ------------------------------------------------------------------------------
 
-    def _outcome(self) -> ProduceResponse | DelayedProduce | None:
+    def append(self) -> ProduceResponse | DelayedProduce | None:
+        for item in self._items:
+            try:
+                if item.error is not None:
+                    raise item.error
+                self._append(item)
+            except KafkaError as error:
+                _refuse(item.answer, self._context.node.replicas.noted(error))
         if self._request.acks == 0:
             self._close_if_refused()
             return None
@@ -206,6 +183,24 @@ class Production:
             self._finish,
         )
 
+    def _append(self, item: _Item) -> None:
+        records, header, answer = item.records, item.header, item.answer
+        if item.rules.log_append_time:
+            if not header.is_log_append_time:
+                records = stamp_log_append_time(records, self._now_ms)
+                header = read_header(records)
+            answer.log_append_time_ms = header.max_timestamp
+        partition = item.partition
+        appended = partition.append(records, header, self._now_ms)
+        answer.base_offset = appended.base_offset
+        answer.log_start_offset = appended.log_start_offset
+        if partition.high_watermark <= appended.last_offset:
+            if self._unsettled is None:
+                self._unsettled = {}
+            self._unsettled[partition] = (appended.last_offset + 1, answer)
+
+    # --- the answer -----------------------------------------------------------------------------
+
     def _finish(self, missed: dict[Partition, int]) -> ProduceResponse:
         assert self._unsettled is not None
         for partition in missed:
@@ -216,24 +211,19 @@ class Production:
 
     def _close_if_refused(self) -> None:
         """With acks=0 there is no answer to carry an error: closing the connection is the sign."""
-        for topic in self._response.responses:
-            for answer in topic.partition_responses:
-                if answer.error_code:
-                    name = ErrorCode.of(answer.error_code).name
-                    self._context.connection.close(f"acks=0 and {name}: {answer.error_message}")
-                    return
+        for item in self._items:
+            if item.answer.error_code:
+                name = ErrorCode.of(item.answer.error_code).name
+                self._context.connection.close(f"acks=0 and {name}: {item.answer.error_message}")
+                return
 
 
-def _refusal(
-    index: int, error: KafkaError, record_errors: Sequence[tuple[int, str]] = ()
-) -> PartitionProduceResponse:
-    return PartitionProduceResponse(
-        index=index,
-        error_code=int(error.code),
-        base_offset=-1,
-        error_message=error.message,
-        record_errors=[
+def _refuse(answer: PartitionProduceResponse, error: KafkaError) -> None:
+    answer.error_code = int(error.code)
+    answer.error_message = error.message
+    answer.base_offset = -1
+    if isinstance(error, InvalidBatch):
+        answer.record_errors = [
             BatchIndexAndErrorMessage(batch_index=at, batch_index_error_message=why)
-            for at, why in record_errors
-        ],
-    )
+            for at, why in error.record_errors
+        ]

@@ -1,9 +1,11 @@
 """The tables of keys agree with Kafka's, and with each other."""
 
+import re
 import subprocess
 import sys
 from pathlib import Path
 
+import ottla.config
 from ottla.config.definitions import BROKER_KEYS
 from ottla.config.definitions.group import KEYS as GROUP_KEYS
 from ottla.config.definitions.topic import KEYS as TOPIC_KEYS
@@ -44,6 +46,23 @@ def test_other_tables_name_only_keys_that_exist() -> None:
     named = USED | set(UPDATE_MODES) | behind | strongest | set(GROUP_SYNONYMS.values())
     assert named - set(BROKER_KEYS) == set()
     assert set(TOPIC_SYNONYMS) - set(TOPIC_KEYS) == set()
+
+
+def test_a_key_counts_as_used_exactly_when_some_code_reads_it() -> None:
+    source = Path(ottla.config.__file__).parents[1]
+    tables = {"used.py", "updates.py", "names.py"}
+    read: set[str] = set()
+    for path in source.rglob("*.py"):
+        if path.name not in tables and path.parent.name != "definitions":
+            read |= set(re.findall(r'"([a-z]+(?:\.[a-z0-9]+)*)"', path.read_text()))
+    outside = {
+        name
+        for path in source.rglob("*.py")
+        if "config" not in path.relative_to(source).parts
+        for name in re.findall(r'config\["([a-z0-9.]+)"\]', path.read_text())
+    }
+    assert USED - read == set(), "no code reads these: take them out of USED"
+    assert outside - USED == set(), "code reads these: add them to USED"
 
 
 def test_passwords_are_sensitive_and_nothing_else_is() -> None:

@@ -71,33 +71,36 @@ _strings = {
 
 
 class _ArrayWriters(dict[int, Any]):
-    """How to write a count and n adjacent values of one kind, by n."""
+    """How to write some fixed values, a count and n adjacent values of one kind, by n."""
 
-    def __init__(self, compact: bool, layout: str) -> None:
+    def __init__(self, before: str, compact: bool, layout: str) -> None:
         super().__init__()
+        self._before = before
         self._compact = compact
         self._layout = layout
 
     def __missing__(self, count: int) -> Any:
         if count <= _KEPT_ELEMENTS_MAX:
             head = "B" if self._compact else "i"
-            self[count] = Layout(f">{head}{count}{self._layout}").pack
+            self[count] = Layout(f">{self._before}{head}{count}{self._layout}").pack
             return self[count]
-        values = Layout(f">{count}{self._layout}")
+        before, elements = Layout(">" + self._before), Layout(f">{count}{self._layout}")
 
-        def write(head: int, *elements: Any) -> bytes:
-            start = write_uvarint(head) if self._compact else head.to_bytes(4, "big")
-            return start + values.pack(*elements)
+        def write(*values: Any) -> bytes:
+            head = values[-count - 1]
+            size = write_uvarint(head) if self._compact else head.to_bytes(4, "big")
+            return before.pack(*values[: -count - 1]) + size + elements.pack(*values[-count:])
 
         return write
 
 
-_array_writers = {
-    (compact, layout): _ArrayWriters(compact, layout)
-    for layout in FORMATS.values()
-    if layout != "16s"
-    for compact in (False, True)
-}
+_array_writers: dict[tuple[str, bool, str], _ArrayWriters] = {}
+
+
+def _array_writer(*key: Any) -> _ArrayWriters:
+    if key not in _array_writers:
+        _array_writers[key] = _ArrayWriters(*key)
+    return _array_writers[key]
 
 
 def _bad_uuid(path: str, value: object) -> ValueError:
@@ -281,20 +284,26 @@ class EncoderWriter:
             self._flush()
 
     def _plain_array(self, layout: str, local: str, nullable: bool) -> None:
+        """Packed together with the fixed values before it."""
         source = self.source
-        writers = source.name("writers", _array_writers[self.flexible, layout])
+        pending, self._pending = self._pending, []
+        before = "".join(entry for _, entry in pending)
+        values = "".join(f"{expression}, " for expression, entry in pending if entry != "x")
+        writers = source.name("writers", _array_writer(before, self.flexible, layout))
         size = source.fresh("n")
-        self._flush()
         head = f"{size} + 1" if self.flexible else size
-        write = f"{self._out}.append({writers}[{size}]({head}, *{local}))"
+        lines = (
+            f"{size} = len({local})",
+            f"{self._out}.append({writers}[{size}]({values}{head}, *{local}))",
+        )
         if not nullable:
-            source.emit(f"{size} = len({local})", write)
+            source.emit(*lines)
             return
-        null = b"\0" if self.flexible else b"\xff\xff\xff\xff"
-        with source.block(f"if {local} is None:"):
-            source.emit(f"{self._out}.append({null!r})")
+        with source.block(f"if {local} is not None:"):
+            source.emit(*lines)
         with source.block("else:"):
-            source.emit(f"{size} = len({local})", write)
+            self._pending = [*pending, ("0", "B") if self.flexible else ("-1", "i")]
+            self._flush()
 
     def _nested(self, field: Field, value: str, nullable: bool, path: str) -> None:
         assert field.struct_class is not None

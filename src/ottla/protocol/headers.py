@@ -29,6 +29,9 @@ _FLEXIBLE_FROM: dict[int, int] = {
     key: _NEVER if entry.flexible_from is None else entry.flexible_from
     for key, entry in APIS.items()
 }
+# The same for answers. Those to ApiVersions keep the oldest header in every version: the peer may
+# not know the version that it is answered in.
+_RESPONSE_FLEXIBLE_FROM = {**_FLEXIBLE_FROM, int(ApiKey.API_VERSIONS): _NEVER}
 
 
 class RequestHeader(NamedTuple):
@@ -83,10 +86,7 @@ def request_header_version(api_key: int, api_version: int) -> int:
 
 
 def response_header_version(api_key: int, api_version: int) -> int:
-    """Answers to ApiVersions keep the oldest header: the peer may not know the version yet."""
-    if api_key == ApiKey.API_VERSIONS:
-        return 0
-    return 1 if api_version >= _FLEXIBLE_FROM.get(api_key, _NEVER) else 0
+    return 1 if api_version >= _RESPONSE_FLEXIBLE_FROM.get(api_key, _NEVER) else 0
 
 
 def request_header_bytes(
@@ -120,7 +120,7 @@ def frame_response(
 ) -> list[Chunk]:
     """A whole response frame, ready to be sent."""
     size = 4 + sum(map(len, chunks))
-    if api_version >= _FLEXIBLE_FROM.get(api_key, _NEVER) and api_key != ApiKey.API_VERSIONS:
+    if api_version >= _RESPONSE_FLEXIBLE_FROM.get(api_key, _NEVER):
         start = _RESPONSE_FRAME_START_FLEXIBLE.pack(size + 1, correlation_id)
     else:
         start = _RESPONSE_FRAME_START.pack(size, correlation_id)

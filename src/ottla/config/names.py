@@ -1,6 +1,5 @@
 """Telling apart keys that are known, known to plugins, gone, or misspelt."""
 
-import re
 from collections.abc import Iterable
 from typing import Final
 
@@ -8,7 +7,7 @@ from ottla.config.definitions import BROKER_KEYS
 from ottla.config.errors import Unknown
 from ottla.config.keys import ConfigKey
 
-_LISTENER_KEY = re.compile(r"listener\.name\.[^.]+\.(?P<base>.+)")
+_LISTENER_PREFIX: Final = "listener.name."
 
 # Under a listener's prefix these come with a SASL mechanism in front, as in
 # `listener.name.internal.plain.sasl.jaas.config`.
@@ -54,15 +53,17 @@ def find_key(name: str) -> ConfigKey | None:
     """The declaration behind `name`, also under a listener's prefix."""
     if key := BROKER_KEYS.get(name):
         return key
-    if found := _LISTENER_KEY.fullmatch(name):
-        base = found["base"]
+    if is_listener_key(name):
+        base = name.removeprefix(_LISTENER_PREFIX).partition(".")[2]
         ending = next((key for key in _MECHANISM_KEYS if base.endswith("." + key)), base)
         return BROKER_KEYS.get(ending)
     return None
 
 
 def is_listener_key(name: str) -> bool:
-    return _LISTENER_KEY.fullmatch(name) is not None
+    """Whether `name` is a key for one listener, as in `listener.name.internal.max.connections`."""
+    listener, _, base = name.removeprefix(_LISTENER_PREFIX).partition(".")
+    return name.startswith(_LISTENER_PREFIX) and bool(listener and base)
 
 
 def is_plugin_key(name: str) -> bool:

@@ -1,0 +1,321 @@
+from __future__ import annotations
+
+import asyncio
+import json
+import subprocess
+import threading
+from pathlib import Path
+
+import pytest
+from metadata_cases import config, open_log, partition, topic, with_log
+
+from ottla.metadata.decision import Decision
+from ottla.metadata.delta import MetadataDelta
+from ottla.metadata.image import METADATA_TOPIC, Endpoint, MetadataImage
+from ottla.metadata.log import BATCH_BYTES_MAX, BATCH_RECORDS_MAX, MetadataLog, split
+from ottla.metadata.replay import MetadataLogDamaged
+from ottla.protocol.errors import ErrorCode, KafkaError
+from ottla.protocol.metadata_records.no_op_record import NoOpRecord
+from ottla.runtime.os_runtime import OsRuntime, run
+
+
+def segment(folder: Path) -> Path:
+    return folder / f"{METADATA_TOPIC}-0" / f"{0:020d}.log"
+
+
+def test_what_was_committed_is_there_after_a_restart(tmp_path: Path):
+    images: list[MetadataImage] = []
+
+    async def write(log: MetadataLog) -> None:
+        await log.append([topic(1), partition(1, 0)])
+        await log.append([config("topic-1", "retention.ms", "5")])
+        images.append(log.image)
+
+    async def read(log: MetadataLog) -> None:
+        images.append(log.image)
+
+    with_log(tmp_path, write)
+    with_log(tmp_path, read)
+    written, found = images
+    assert found.topics == written.topics
+    assert found.configs == written.configs
+    assert found.cluster_id == "cluster"
+
+
+def test_every_start_begins_a_new_epoch_with_a_leader_change(tmp_path: Path):
+    seen: list[tuple[int, int]] = []
+
+    async def look(log: MetadataLog) -> None:
+        seen.append((log.epoch, log.image.offset))
+        await log.append([NoOpRecord()])
+
+    for _ in range(3):
+        with_log(tmp_path, look)
+    assert seen == [(1, 0), (2, 2), (3, 4)]
+    state = json.loads((tmp_path / f"{METADATA_TOPIC}-0" / "quorum-state").read_text())
+    assert (state["leaderEpoch"], state["leaderId"]) == (3, 1)
+
+
+def test_an_epoch_on_disk_is_not_led_twice_though_nothing_was_written_in_it(tmp_path: Path):
+    async def nothing(log: MetadataLog) -> None:
+        pass
+
+    with_log(tmp_path, nothing)
+    state = tmp_path / f"{METADATA_TOPIC}-0" / "quorum-state"
+    state.write_text(state.read_text().replace('"leaderEpoch":1', '"leaderEpoch":8'))
+    seen: list[int] = []
+
+    async def look(log: MetadataLog) -> None:
+        seen.append(log.epoch)
+
+    with_log(tmp_path, look)
+    assert seen == [9]
+
+
+def test_append_returns_the_offset_and_commits_publish_in_order(tmp_path: Path):
+    async def use(log: MetadataLog) -> None:
+        told: list[tuple[list[str], int]] = []
+
+        def subscriber(delta: MetadataDelta, image: MetadataImage) -> None:
+            told.append(([t.name for t in delta.created.values()], image.offset))
+
+        log.subscribe(subscriber)
+        offsets = await asyncio.gather(
+            *(log.append([topic(n), partition(n, 0)]) for n in range(20))
+        )
+        assert offsets == [2 + 2 * n for n in range(20)]
+        assert told == [([f"topic-{n}"], 2 + 2 * n) for n in range(20)]
+
+    with_log(tmp_path, use)
+
+
+def test_a_decision_sees_everything_appended_before_it_committed_or_not(tmp_path: Path):
+    async def use(log: MetadataLog) -> None:
+        seen: list[int] = []
+
+        def decide(number: int):
+            def with_image(image: MetadataImage) -> Decision[int]:
+                seen.append(len(image.topics))
+                return Decision([topic(number)], number)
+
+            return with_image
+
+        assert await asyncio.gather(*(log.write(decide(n)) for n in range(5))) == [0, 1, 2, 3, 4]
+        assert seen == [0, 1, 2, 3, 4]
+
+    with_log(tmp_path, use)
+
+
+def test_appends_during_an_fsync_are_committed_together_by_the_next_one(tmp_path: Path):
+    async def use(log: MetadataLog) -> None:
+        flush, gate, syncs = log._log.flush, threading.Event(), []
+
+        def slow_flush() -> None:
+            syncs.append(log.end_offset)
+            flush()
+            gate.wait(10)
+
+        log._log = _Replaced(log._log, flush=slow_flush)  # type: ignore[assignment]
+        first = asyncio.create_task(log.append([topic(0)]))
+        await asyncio.sleep(0.05)
+        rest = [asyncio.create_task(log.append([topic(n)])) for n in range(1, 50)]
+        await asyncio.sleep(0.05)
+        assert not first.done()
+        assert not log.image.topics
+        assert len(log.pending.topics) == 50
+        gate.set()
+        await asyncio.gather(first, *rest)
+        assert len(syncs) == 2
+        assert len(log.image.topics) == 50
+
+    with_log(tmp_path, use)
+
+
+class _Replaced:
+    """A log with one method replaced."""
+
+    def __init__(self, log: object, **replaced: object) -> None:
+        self.__dict__.update(replaced)
+        self._real = log
+
+    def __getattr__(self, name: str) -> object:
+        return getattr(self._real, name)
+
+
+@pytest.mark.parametrize("method", ["flush", "append"])
+def test_a_failed_disk_fails_all_callers_and_tells_the_node_once(tmp_path: Path, method: str):
+    async def main(runtime: OsRuntime) -> None:
+        failures: list[Exception] = []
+        log = await open_log(runtime, tmp_path, failures=failures)
+        await log.append([topic(0)])
+        committed = log.image
+
+        def broken(*arguments: object) -> None:
+            raise OSError(5, "Input/output error")
+
+        log._log = _Replaced(log._log, **{method: broken})  # type: ignore[assignment]
+        results = await asyncio.gather(
+            *(log.append([topic(n)]) for n in range(1, 5)), return_exceptions=True
+        )
+        results += await asyncio.gather(log.append([topic(9)]), return_exceptions=True)
+        assert [r.code for r in results if isinstance(r, KafkaError)] == (
+            [ErrorCode.KAFKA_STORAGE_ERROR] * 5
+        )
+        assert len(failures) == 1
+        assert log.image is committed
+        assert log.pending is committed
+        await log.close()
+
+    run(main)
+
+
+def test_a_write_of_nothing_waits_for_what_was_appended_before(tmp_path: Path):
+    async def use(log: MetadataLog) -> None:
+        creating = asyncio.create_task(log.append([topic(1)]))
+        await asyncio.sleep(0)
+        answer = await log.write(lambda image: Decision([], "topic-1" in image.topics))
+        assert answer
+        assert creating.done()
+        assert "topic-1" in log.image.topics
+
+    with_log(tmp_path, use)
+
+
+def test_records_that_do_not_fit_never_reach_the_log(tmp_path: Path):
+    async def use(log: MetadataLog) -> None:
+        end = log.end_offset
+        with pytest.raises(ValueError, match="unknown"):
+            await log.append([partition(1, 0)])
+        assert log.end_offset == end
+        await log.append([topic(1), partition(1, 0)])
+
+    with_log(tmp_path, use)
+
+
+def test_a_subscriber_that_fails_keeps_nobody_else_from_the_news(tmp_path: Path):
+    async def use(log: MetadataLog) -> None:
+        told: list[int] = []
+
+        def broken(delta: MetadataDelta, image: MetadataImage) -> None:
+            raise RuntimeError("no")
+
+        log.subscribe(broken)
+        log.subscribe(lambda delta, image: told.append(image.offset))
+        await log.append([topic(1)])
+        assert told == [1]
+
+    with_log(tmp_path, use)
+
+
+def test_a_cancelled_caller_does_not_stop_the_commit(tmp_path: Path):
+    async def use(log: MetadataLog) -> None:
+        caller = asyncio.create_task(log.append([topic(1)]))
+        await asyncio.sleep(0)
+        caller.cancel()
+        await log.append([topic(2)])
+        assert sorted(log.image.topics) == ["topic-1", "topic-2"]
+
+    with_log(tmp_path, use)
+
+
+def test_too_much_for_one_batch_is_refused_unless_it_may_be_divided(tmp_path: Path):
+    async def use(log: MetadataLog) -> None:
+        many = [NoOpRecord() for _ in range(BATCH_RECORDS_MAX + 1)]
+        with pytest.raises(KafkaError) as refused:
+            await log.append(many)
+        assert refused.value.code is ErrorCode.POLICY_VIOLATION
+        before = log.end_offset
+        await log.write(lambda image: Decision(many, None), divisible=True)
+        assert log.end_offset == before + len(many)
+
+    with_log(tmp_path, use)
+    with_log(tmp_path, lambda log: log.append([topic(1)]))  # type: ignore[arg-type, return-value]
+
+
+def test_batches_are_bounded_by_count_and_size():
+    parts = split([b""] * (2 * BATCH_RECORDS_MAX + 1))
+    assert [len(part) for part in parts] == [BATCH_RECORDS_MAX, BATCH_RECORDS_MAX, 1]
+    third = b"x" * (BATCH_BYTES_MAX // 3)
+    assert [len(part) for part in split([third] * 7)] == [3, 3, 1]
+    assert [len(part) for part in split([b"x" * (BATCH_BYTES_MAX + 1), b""])] == [1, 1]
+
+
+def test_a_torn_tail_is_cut_and_the_rest_stays(tmp_path: Path):
+    async def write(log: MetadataLog) -> None:
+        await log.append([topic(1), partition(1, 0)])
+        await log.append([topic(2), partition(2, 0)])
+
+    with_log(tmp_path, write)
+    data = segment(tmp_path).read_bytes()
+    segment(tmp_path).write_bytes(data[:-10])
+
+    async def look(log: MetadataLog) -> None:
+        assert list(log.image.topics) == ["topic-1"]
+        await log.append([topic(3)])
+
+    with_log(tmp_path, look)
+
+
+def test_a_record_nobody_knows_keeps_the_node_from_starting(tmp_path: Path):
+    from ottla.metadata import log as module
+
+    async def write(log: MetadataLog) -> None:
+        real = module.encode_record
+        module.encode_record = lambda record: b"\x01\x63\x00"
+        try:
+            await log.append([NoOpRecord()])
+        finally:
+            module.encode_record = real
+
+    with_log(tmp_path, write)
+    with pytest.raises(MetadataLogDamaged, match="offset 1 is damaged"):
+        with_log(tmp_path, write)
+
+
+def test_kafkas_own_tool_reads_the_log(tmp_path: Path, kafka_libs: Path):
+    from ottla.config.broker import BrokerConfig
+    from ottla.controller.controller import Controller
+    from ottla.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
+
+    async def main(runtime: OsRuntime) -> None:
+        log = await open_log(runtime, tmp_path)
+        controller = Controller(log, BrokerConfig.parse({}), runtime)
+        here = Endpoint("PLAINTEXT", "localhost", 9092)
+        await controller.register_broker([here], rack="r", directories=[b"d" * 16], clean=False)
+        wanted = CreatableTopic(name="orders", num_partitions=2, replication_factor=1)
+        await controller.create_topics(CreateTopicsRequest(topics=[wanted]))
+        await controller.next_producer_id()
+        await log.close()
+
+    run(main)
+    dump = subprocess.run(
+        [
+            "java",
+            "-cp",
+            f"{kafka_libs}/*",
+            "org.apache.kafka.tools.DumpLogSegments",
+            "--cluster-metadata-decoder",
+            "--files",
+            str(segment(tmp_path)),
+        ],
+        capture_output=True,
+        text=True,
+        check=True,
+        timeout=100,
+    ).stdout
+    records = [
+        json.loads(line.split("payload: ")[1]) for line in dump.splitlines() if "payload" in line
+    ]
+    assert [record["type"] for record in records] == [
+        "FEATURE_LEVEL_RECORD",
+        "REGISTER_BROKER_RECORD",
+        "BROKER_REGISTRATION_CHANGE_RECORD",
+        "TOPIC_RECORD",
+        "PARTITION_RECORD",
+        "PARTITION_RECORD",
+        "PRODUCER_IDS_RECORD",
+    ]
+    assert '"leaderId":1' in dump
+    assert "isvalid: false" not in dump
+    assert records[3]["data"]["name"] == "orders"
+    assert records[4]["data"]["leader"] == 1

@@ -117,17 +117,18 @@ class Fabric:
         server.out = Pipe(self, server, client)
         for end in (client, server):
             self._births += 1
-            self._sockets[self._births] = end
-            self._pipes[self._births] = end.out
+            end.birth = self._births
+            self._sockets[end.birth] = end
+            self._pipes[end.birth] = end.out
 
     def forget(self, closed: SimSocket) -> None:
         """Once both ends are closed nothing more can matter."""
         other = closed.out.target
         if not other.closed and other.process.alive:
             return
-        for birth, end in list(self._sockets.items()):
-            if end is closed or end is other:
-                del self._sockets[birth]
+        for end in (closed, other):
+            self._sockets.pop(end.birth, None)
+            self._pipes.pop(end.birth, None)
 
     def process_died(self, process: Process, *, power_loss: bool) -> None:
         for address, listener in list(self.listeners.items()):
@@ -136,6 +137,9 @@ class Fabric:
                 listener.drop_queue()
         if power_loss:
             self.powered[process.host] = False
+            for pipe in self._pipes.values():
+                if pipe.source.process is process:
+                    pipe.drop()
             return
         for end in list(self._sockets.values()):
             if end.process is process:

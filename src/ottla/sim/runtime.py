@@ -8,11 +8,11 @@ import random
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, TypeVar
 
+from ottla.runtime.clock import Clock
+from ottla.runtime.disk import Disk
+from ottla.runtime.network import Network
 from ottla.runtime.runtime import Timer
-from ottla.sim.clock import SimClock
-from ottla.sim.disk import SimDisk
 from ottla.sim.loop import SimLoop
-from ottla.sim.network import SimNetwork
 from ottla.sim.process import Process, ProcessDied
 
 log = logging.getLogger("ottla.runtime")
@@ -25,16 +25,16 @@ class SimRuntime:
         self,
         loop: SimLoop,
         process: Process,
-        clock: SimClock,
-        disk: SimDisk,
-        network: SimNetwork,
+        clock: Clock,
+        disk: Disk,
+        network: Network,
         seeded: random.Random,
     ) -> None:
         self.loop = loop
         self.process = process
-        self.clock = clock
-        self.disk = disk
-        self.network = network
+        self.clock: Clock = clock
+        self.disk: Disk = disk
+        self.network: Network = network
         self.random = seeded
         self.failures: list[str] = []
         """Background tasks that failed: where a checker looks first."""

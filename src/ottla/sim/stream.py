@@ -75,6 +75,7 @@ class SimSocket:
         self.local = local
         self.peer = peer
         self.out: Pipe
+        self.birth = 0
         self.closed = False
         self.reset = False
         self.ended = False
@@ -215,6 +216,10 @@ class Pipe:
         self._packets.append(packet)
         self.schedule()
 
+    def drop(self) -> None:
+        """The sending machine lost power: what it had not got across is gone."""
+        self._packets.clear()
+
     def schedule(self) -> None:
         if self._due or not self._packets:
             return
@@ -232,7 +237,8 @@ class Pipe:
 
     def _deliver(self) -> None:
         self._due = False
-        if not self._fabric.holds_back(self.source.process.host, self.target.process):
+        held_back = self._fabric.holds_back(self.source.process.host, self.target.process)
+        if self._packets and not held_back:
             packet = self._packets.popleft()
             self._tell(packet)
             self._hand_over(packet)

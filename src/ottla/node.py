@@ -184,6 +184,8 @@ async def _serve(
             stop_asked.set_result(None)
 
     runtime.on_stop_signal(ask_to_stop)
+    for warning in config.unused_warnings():
+        log.warning(warning)
     node = Node(runtime, config)
     await node.start()
     started(node)

@@ -42,7 +42,7 @@ class ScriptedSocket:
             self.incoming.insert(0, data[count:])
         return count
 
-    def send(self, buffers: Sequence[Buffer]) -> int:
+    def send(self, buffers: Sequence[Buffer], more: bool = False) -> int:
         if not self.room:
             raise BlockingIOError
         data = b"".join(buffers)[: self.room]

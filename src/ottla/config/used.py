@@ -68,6 +68,8 @@ USED: Final = frozenset(
         "replica.high.watermark.checkpoint.interval.ms",
         "security.inter.broker.protocol",
         "socket.listen.backlog.size",
+        "socket.receive.buffer.bytes",
         "socket.request.max.bytes",
+        "socket.send.buffer.bytes",
     ]
 )

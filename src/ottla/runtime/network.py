@@ -8,7 +8,7 @@ the request parser.
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Protocol
+from typing import Final, NamedTuple, Protocol
 
 from ottla.buffers import Buffer
 from ottla.runtime.disk import FileSlice
@@ -22,8 +22,9 @@ class Socket(Protocol):
 
     def recv_into(self, buffer: memoryview) -> int: ...
 
-    def send(self, buffers: Sequence[Buffer]) -> int:
-        """Gather-write; may take fewer bytes than given."""
+    def send(self, buffers: Sequence[Buffer], more: bool = False) -> int:
+        """Gather-write; may take fewer bytes than given. `more` says that the next send follows at
+        once, so that both may travel in one packet."""
         ...
 
     def send_file(self, part: FileSlice) -> int:
@@ -54,13 +55,30 @@ class Listener(Protocol):
     def close(self) -> None: ...
 
 
+class BufferSizes(NamedTuple):
+    """Of the kernel's buffers of a socket, in bytes; -1 leaves them to the OS, which sizes them by
+    what the connection needs."""
+
+    send: int = -1
+    receive: int = -1
+
+
+LEFT_TO_OS: Final = BufferSizes()
+
+
 class Network(Protocol):
     def host_name(self) -> str:
         """A name by which this machine can be reached, told to clients where none is configured."""
         ...
 
     def listen(
-        self, host: str, port: int, accepted: Callable[[Socket], None], *, backlog: int = 50
+        self,
+        host: str,
+        port: int,
+        accepted: Callable[[Socket], None],
+        *,
+        backlog: int = 50,
+        buffers: BufferSizes = LEFT_TO_OS,
     ) -> Listener:
         """`OSError` where the address cannot be had. An empty host means every interface."""
         ...

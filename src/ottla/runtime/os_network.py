@@ -12,7 +12,7 @@ from typing import Any
 
 from ottla.buffers import Buffer
 from ottla.runtime.disk import FileSlice
-from ottla.runtime.network import Listener, Socket
+from ottla.runtime.network import LEFT_TO_OS, BufferSizes, Listener, Socket
 from ottla.runtime.os_disk import IOV_MAX
 
 log = logging.getLogger("ottla.network")
@@ -26,6 +26,8 @@ _EXHAUSTED = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM}
 _ADDRESS_ABSENT = frozenset({errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT})
 
 AddressInfo = tuple[int, int, int, str, Any]
+
+_MORE = getattr(socket, "MSG_MORE", 0)  # Linux only; elsewhere a packet more is sent
 
 
 class OsSocket:
@@ -48,10 +50,12 @@ class OsSocket:
         self.peer = peer
         self.local: tuple[str, int] = sock.getsockname()[:2]
 
-    def send(self, buffers: Sequence[Buffer]) -> int:
+    def send(self, buffers: Sequence[Buffer], more: bool = False) -> int:
+        flags = _MORE if more else 0
         if len(buffers) == 1:
-            return self._sock.send(buffers[0])
-        return self._sock.sendmsg(buffers if len(buffers) <= IOV_MAX else buffers[:IOV_MAX])
+            return self._sock.send(buffers[0], flags)
+        gathered = buffers if len(buffers) <= IOV_MAX else buffers[:IOV_MAX]
+        return self._sock.sendmsg(gathered, (), flags)
 
     def send_file(self, part: FileSlice) -> int:
         sent = os.sendfile(self._fd, part.file.fileno(), part.offset, part.count)
@@ -203,7 +207,13 @@ class OsNetwork:
         return name
 
     def listen(
-        self, host: str, port: int, accepted: Callable[[Socket], None], *, backlog: int = 50
+        self,
+        host: str,
+        port: int,
+        accepted: Callable[[Socket], None],
+        *,
+        backlog: int = 50,
+        buffers: BufferSizes = LEFT_TO_OS,
     ) -> Listener:
         infos = socket.getaddrinfo(
             host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
@@ -212,7 +222,7 @@ class OsNetwork:
         while True:
             attempts -= 1
             try:
-                sockets = _bind_all(list(dict.fromkeys(infos)), host, port, backlog)
+                sockets = _bind_all(list(dict.fromkeys(infos)), host, port, backlog, buffers)
             except OSError as error:
                 # A port picked for the first address may be taken on the second: pick again.
                 if error.errno != errno.EADDRINUSE or attempts == 0:
@@ -242,7 +252,7 @@ class OsNetwork:
 
 
 def _bind_all(
-    infos: Sequence[AddressInfo], host: str, port: int, backlog: int
+    infos: Sequence[AddressInfo], host: str, port: int, backlog: int, buffers: BufferSizes
 ) -> list[socket.socket]:
     """Listen on each address with one port; an address this machine lacks is passed over."""
     sockets: list[socket.socket] = []
@@ -250,7 +260,7 @@ def _bind_all(
     try:
         for info in infos:
             try:
-                sockets.append(_bind(info, port, backlog))
+                sockets.append(_bind(info, port, backlog, buffers))
             except OSError as error:
                 if error.errno not in _ADDRESS_ABSENT:
                     raise OSError(
@@ -269,7 +279,7 @@ def _bind_all(
     return sockets
 
 
-def _bind(info: AddressInfo, port: int, backlog: int) -> socket.socket:
+def _bind(info: AddressInfo, port: int, backlog: int, buffers: BufferSizes) -> socket.socket:
     family, kind, protocol, _, address = info
     sock = socket.socket(family, kind, protocol)
     try:
@@ -278,6 +288,11 @@ def _bind(info: AddressInfo, port: int, backlog: int) -> socket.socket:
         if family == socket.AF_INET6:
             # Each family has a socket of its own; a dual one would collide with the IPv4 one.
             sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
+        # Accepted connections inherit these, and the window is settled before they are accepted.
+        if buffers.send > 0:
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_SNDBUF, buffers.send)
+        if buffers.receive > 0:
+            sock.setsockopt(socket.SOL_SOCKET, socket.SO_RCVBUF, buffers.receive)
         sock.bind((address[0], port, *address[2:]))
         sock.listen(backlog)
     except BaseException:

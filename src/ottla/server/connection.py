@@ -392,8 +392,8 @@ class Connection:
 
     def _send_buffers(self, buffers: list[Buffer]) -> bool:
         """True if all of them went out; what did not stays queued."""
-        sent = self._socket.send(buffers)
         out = self._out
+        sent = self._socket.send(buffers, len(buffers) < len(out))
         for buffer in buffers:
             size = len(buffer)
             if sent < size:

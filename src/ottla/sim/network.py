@@ -17,7 +17,7 @@ import socket
 from collections import deque
 from collections.abc import Callable
 
-from ottla.runtime.network import Listener, Socket
+from ottla.runtime.network import LEFT_TO_OS, BufferSizes, Listener, Socket
 from ottla.sim.loop import SimLoop
 from ottla.sim.process import Process
 from ottla.sim.stream import Pipe, SimSocket
@@ -219,7 +219,13 @@ class SimNetwork:
         return self._process.host
 
     def listen(
-        self, host: str, port: int, accepted: Callable[[Socket], None], *, backlog: int = 50
+        self,
+        host: str,
+        port: int,
+        accepted: Callable[[Socket], None],
+        *,
+        backlog: int = 50,
+        buffers: BufferSizes = LEFT_TO_OS,
     ) -> Listener:
         self._process.check_alive()
         own = self._process.host

@@ -103,7 +103,7 @@ class SimSocket:
             return 0
         raise BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN))
 
-    def send(self, buffers: Sequence[Buffer]) -> int:
+    def send(self, buffers: Sequence[Buffer], more: bool = False) -> int:
         room = self._room()
         taken: list[Buffer] = []
         for buffer in buffers:

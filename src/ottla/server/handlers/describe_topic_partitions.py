@@ -22,6 +22,21 @@ from ottla.server.handlers._rights import ALL_ON_TOPIC
 def handle(
     context: RequestContext, request: DescribeTopicPartitionsRequest
 ) -> DescribeTopicPartitionsResponse:
+    try:
+        return _describe(context, request)
+    except KafkaError as error:
+        # The answer has no place for an error of the whole request: each topic carries it.
+        return DescribeTopicPartitionsResponse(
+            topics=[
+                DescribeTopicPartitionsResponseTopic(error_code=error.code, name=topic.name)
+                for topic in request.topics
+            ]
+        )
+
+
+def _describe(
+    context: RequestContext, request: DescribeTopicPartitionsRequest
+) -> DescribeTopicPartitionsResponse:
     image = context.node.metadata.image
     listener = context.connection.listener_name
     limit = context.node.config["max.request.partition.size.limit"]

@@ -1,4 +1,4 @@
-"""The admin handlers on a real metadata log and controller, their answers encoded in all versions."""
+"""The admin handlers on a real metadata log, their answers encoded in every version."""
 
 from __future__ import annotations
 
@@ -333,6 +333,13 @@ def test_topic_partitions_of_unknown_topics_and_bad_cursors_are_told(tmp_path: P
             "missing": ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
             "bad name": ErrorCode.INVALID_TOPIC_EXCEPTION,
         }
+        for bad in (
+            Cursor(topic_name="b", partition_index=0),
+            Cursor(topic_name="a", partition_index=-1),
+        ):
+            request = DescribeTopicPartitionsRequest(topics=[TopicRequest(name="a")], cursor=bad)
+            answer = await admin(ApiKey.DESCRIBE_TOPIC_PARTITIONS, request)
+            assert [t.error_code for t in answer.topics] == [ErrorCode.INVALID_REQUEST]
 
     with_admin(tmp_path, use)
 

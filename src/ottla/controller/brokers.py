@@ -20,7 +20,6 @@ from ottla.protocol.metadata_records.register_broker_record import (
     RegisterBrokerRecord,
 )
 from ottla.protocol.schema import Message
-from ottla.protocol.uuids import UNASSIGNED_DIRECTORY
 
 FENCE, UNFENCE = 1, -1
 
@@ -135,10 +134,9 @@ def assign_directories(
         partition = None if topic is None else topic.partitions.get(index)
         if partition is None or partition.directory_of(broker_id) == directory:
             continue
-        known = partition.directories or (UNASSIGNED_DIRECTORY,) * len(partition.replicas)
         directories = [
             directory if replica == broker_id else old
-            for replica, old in zip(partition.replicas, known, strict=True)
+            for replica, old in zip(partition.replicas, partition.directories, strict=True)
         ]
         record = PartitionChangeRecord(
             partition_id=index, topic_id=topic_id, directories=directories

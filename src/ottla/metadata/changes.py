@@ -149,7 +149,7 @@ class ImageChange:
         if own is None:
             topic = self._known_topic(topic_id)
             own = self._own_partitions[topic_id] = dict(topic.partitions)
-            self._put_topic(topic._replace(partitions=own))
+            self._put_topic(TopicImage(topic.name, topic.id, own))
         return own
 
     def _partition_created(self, record: Any) -> None:
@@ -161,7 +161,7 @@ class ImageChange:
             replicas,
             tuple(record.isr),
             record.partition_epoch,
-            tuple(record.directories) or (MIGRATING_DIRECTORY,) * len(replicas),
+            _directories(tuple(record.directories), len(replicas)),
             tuple(record.adding_replicas),
             tuple(record.removing_replicas),
             tuple(record.eligible_leader_replicas or ()),
@@ -296,8 +296,6 @@ def _merged(before: PartitionImage, record: Any) -> PartitionImage:
     """A partition after a change record: absent fields stay; naming a leader starts a new epoch."""
     replicas = before.replicas if record.replicas is None else tuple(record.replicas)
     directories = before.directories if record.directories is None else tuple(record.directories)
-    if len(directories) != len(replicas):
-        directories = (MIGRATING_DIRECTORY,) * len(replicas)
     led_anew = record.leader != NO_LEADER_CHANGE
     recovery = record.leader_recovery_state
     return PartitionImage(
@@ -307,13 +305,18 @@ def _merged(before: PartitionImage, record: Any) -> PartitionImage:
         replicas,
         _either(record.isr, before.isr),
         before.partition_epoch + 1,
-        directories,
+        _directories(directories, len(replicas)),
         _either(record.adding_replicas, before.adding_replicas),
         _either(record.removing_replicas, before.removing_replicas),
         _either(record.eligible_leader_replicas, before.eligible_leader_replicas),
         _either(record.last_known_elr, before.last_known_elr),
         before.leader_recovery_state if recovery < 0 else recovery,
     )
+
+
+def _directories(given: tuple[bytes, ...], replicas: int) -> tuple[bytes, ...]:
+    """One folder a replica; older records have none, and other replicas have other folders."""
+    return given if len(given) == replicas else (MIGRATING_DIRECTORY,) * replicas
 
 
 def _either(given: list[int] | None, otherwise: tuple[int, ...]) -> tuple[int, ...]:

@@ -49,11 +49,14 @@ class PartitionImage(NamedTuple):
         return UNASSIGNED_DIRECTORY
 
 
-class TopicImage(NamedTuple):
+@dataclass(frozen=True, slots=True)
+class TopicImage:
     name: str
     id: bytes
     partitions: Mapping[int, PartitionImage]
     """By partition number, in ascending order."""
+    derived: dict[Any, Any] = field(default_factory=dict, compare=False, repr=False)
+    """A place for what readers compute from this topic and want to keep exactly as long as it."""
 
     @property
     def is_internal(self) -> bool:

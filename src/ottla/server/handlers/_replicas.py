@@ -5,24 +5,27 @@ from __future__ import annotations
 from ottla.metadata.image import NO_LEADER, BrokerImage, MetadataImage, PartitionImage
 
 
-def reachable(broker: BrokerImage | None, listener: str) -> bool:
-    """Can clients that came in by this listener talk to the broker?"""
-    return broker is not None and not broker.fenced and listener in broker.endpoints
+def reachable_brokers(image: MetadataImage, listener: str) -> dict[int, BrokerImage]:
+    """The brokers that clients who came in by this listener can talk to."""
+    key = ("reachable brokers", listener)
+    found: dict[int, BrokerImage] | None = image.derived.get(key)
+    if found is None:
+        found = image.derived[key] = {
+            broker.id: broker
+            for broker in image.brokers.values()
+            if not broker.fenced and listener in broker.endpoints
+        }
+    return found
 
 
-def offline_replicas(image: MetadataImage, partition: PartitionImage, listener: str) -> list[int]:
-    offline = []
-    for replica in partition.replicas:
-        broker = image.brokers.get(replica)
-        if (
-            broker is None
-            or not reachable(broker, listener)
-            or not broker.has_online(partition.directory_of(replica))
-        ):
-            offline.append(replica)
-    return offline
+def offline_replicas(partition: PartitionImage, reachable: dict[int, BrokerImage]) -> list[int]:
+    """Replicas on brokers out of reach, or in folders that are known to have failed."""
+    return [
+        replica
+        for replica, directory in zip(partition.replicas, partition.directories, strict=True)
+        if replica not in reachable or not reachable[replica].has_online(directory)
+    ]
 
 
-def reachable_leader(image: MetadataImage, partition: PartitionImage, listener: str) -> int:
-    leader = partition.leader
-    return leader if reachable(image.brokers.get(leader), listener) else NO_LEADER
+def reachable_leader(partition: PartitionImage, reachable: dict[int, BrokerImage]) -> int:
+    return partition.leader if partition.leader in reachable else NO_LEADER

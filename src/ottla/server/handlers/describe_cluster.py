@@ -9,7 +9,7 @@ from ottla.protocol.messages.describe_cluster import (
     DescribeClusterResponse,
 )
 from ottla.server.context import RequestContext
-from ottla.server.handlers._replicas import reachable
+from ottla.server.handlers._replicas import reachable_brokers
 from ottla.server.handlers._rights import ALL_ON_CLUSTER, NOT_ASKED
 
 BROKERS, CONTROLLERS = 1, 2
@@ -21,6 +21,7 @@ def handle(context: RequestContext, request: DescribeClusterRequest) -> Describe
     node = context.node
     image = node.metadata.image
     listener = context.connection.listener_name
+    reachable = reachable_brokers(image, listener)
     brokers = [
         DescribeClusterBroker(
             broker_id=broker.id,
@@ -30,13 +31,13 @@ def handle(context: RequestContext, request: DescribeClusterRequest) -> Describe
             is_fenced=broker.fenced,
         )
         for broker in image.brokers.values()
-        if reachable(broker, listener)
+        if broker.id in reachable
         or (request.include_fenced_brokers and listener in broker.endpoints)
     ]
     asked = request.include_cluster_authorized_operations
     return DescribeClusterResponse(
         cluster_id=node.cluster_id,
-        controller_id=node.node_id if reachable(image.brokers.get(node.node_id), listener) else -1,
+        controller_id=node.node_id if node.node_id in reachable else -1,
         brokers=brokers,
         cluster_authorized_operations=ALL_ON_CLUSTER if asked else NOT_ASKED,
     )

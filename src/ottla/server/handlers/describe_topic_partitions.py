@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from ottla.controller.names import name_problem
-from ottla.metadata.image import INTERNAL_TOPICS, MetadataImage, PartitionImage
+from ottla.metadata.image import INTERNAL_TOPICS, BrokerImage, MetadataImage, PartitionImage
 from ottla.protocol.errors import ErrorCode, KafkaError
 from ottla.protocol.messages.describe_topic_partitions import (
     Cursor,
@@ -15,7 +15,11 @@ from ottla.protocol.messages.describe_topic_partitions import (
     DescribeTopicPartitionsResponseTopic,
 )
 from ottla.server.context import RequestContext
-from ottla.server.handlers._replicas import offline_replicas, reachable_leader
+from ottla.server.handlers._replicas import (
+    offline_replicas,
+    reachable_brokers,
+    reachable_leader,
+)
 from ottla.server.handlers._rights import ALL_ON_TOPIC
 
 
@@ -38,7 +42,7 @@ def _describe(
     context: RequestContext, request: DescribeTopicPartitionsRequest
 ) -> DescribeTopicPartitionsResponse:
     image = context.node.metadata.image
-    listener = context.connection.listener_name
+    reachable = reachable_brokers(image, context.connection.listener_name)
     limit = context.node.config["max.request.partition.size.limit"]
     remaining = max(1, min(limit, request.response_partition_limit))
     cursor = request.cursor
@@ -60,8 +64,7 @@ def _describe(
                 topic_id=topic.id,
                 is_internal=topic.is_internal,
                 partitions=[
-                    _partition(image, topic.partitions[index], listener)
-                    for index in range(first, last)
+                    _partition(topic.partitions[index], reachable) for index in range(first, last)
                 ],
                 topic_authorized_operations=ALL_ON_TOPIC,
             )
@@ -104,15 +107,15 @@ def _unknown(name: str) -> DescribeTopicPartitionsResponseTopic:
 
 
 def _partition(
-    image: MetadataImage, partition: PartitionImage, listener: str
+    partition: PartitionImage, reachable: dict[int, BrokerImage]
 ) -> DescribeTopicPartitionsResponsePartition:
     return DescribeTopicPartitionsResponsePartition(
         partition_index=partition.index,
-        leader_id=reachable_leader(image, partition, listener),
+        leader_id=reachable_leader(partition, reachable),
         leader_epoch=partition.leader_epoch,
         replica_nodes=list(partition.replicas),
         isr_nodes=list(partition.isr),
         eligible_leader_replicas=list(partition.eligible_leader_replicas),
         last_known_elr=list(partition.last_known_elr),
-        offline_replicas=offline_replicas(image, partition, listener),
+        offline_replicas=offline_replicas(partition, reachable),
     )

@@ -30,7 +30,11 @@ from ottla.protocol.messages.metadata import (
 )
 from ottla.protocol.uuids import ZERO_UUID
 from ottla.server.context import RequestContext
-from ottla.server.handlers._replicas import offline_replicas, reachable, reachable_leader
+from ottla.server.handlers._replicas import (
+    offline_replicas,
+    reachable_brokers,
+    reachable_leader,
+)
 from ottla.server.handlers._rights import ALL_ON_CLUSTER, ALL_ON_TOPIC, NOT_ASKED
 
 TOPIC_IDS_FROM = 12
@@ -125,7 +129,8 @@ def _answer(
     return MetadataResponse(
         brokers=_brokers(image, listener),
         cluster_id=node.cluster_id,
-        controller_id=_controller_id(image, listener, node.node_id),
+        # Whom to send administration to: any broker will do, so this one.
+        controller_id=node.node_id if node.node_id in reachable_brokers(image, listener) else -1,
         topics=topics,
         cluster_authorized_operations=ALL_ON_CLUSTER if with_cluster_rights else NOT_ASKED,
     )
@@ -142,15 +147,9 @@ def _brokers(image: MetadataImage, listener: str) -> list[MetadataResponseBroker
                 port=broker.endpoints[listener].port,
                 rack=broker.rack,
             )
-            for broker in image.brokers.values()
-            if reachable(broker, listener)
+            for broker in reachable_brokers(image, listener).values()
         ]
     return brokers
-
-
-def _controller_id(image: MetadataImage, listener: str, node_id: int) -> int:
-    """Whom to send administration to: any broker will do, so this one."""
-    return node_id if reachable(image.brokers.get(node_id), listener) else -1
 
 
 class _Describer:
@@ -158,7 +157,7 @@ class _Describer:
 
     def __init__(self, image: MetadataImage, listener: str, version: int, rights: int) -> None:
         self._image = image
-        self._listener = listener
+        self._reachable = reachable_brokers(image, listener)
         self._rights = rights
         # Version 0 leaves unreachable replicas out and calls that an error; only from version 6 on
         # clients know the error for a leader that has no such listener.
@@ -166,6 +165,7 @@ class _Describer:
         self._no_listener = (
             ErrorCode.LISTENER_NOT_FOUND if version >= 6 else ErrorCode.LEADER_NOT_AVAILABLE
         )
+        self._kind = (listener, self._reachable_only, self._no_listener, rights)
 
     def wanted(
         self, topics: Iterable[MetadataRequestTopic], refused: dict[str, int]
@@ -205,21 +205,22 @@ class _Describer:
         )
 
     def topic(self, topic: TopicImage) -> MetadataResponseTopic:
-        # Clients ask again and again while nothing changes, so the answer is kept with the image.
-        key = (topic.id, self._listener, self._reachable_only, self._no_listener, self._rights)
-        found: MetadataResponseTopic | None = self._image.derived.get(key)
-        if found is None:
-            found = self._image.derived[key] = MetadataResponseTopic(
+        # Clients ask again and again while nothing changes, so the answer is kept with the topic;
+        # it is good for as long as the brokers are the same too.
+        brokers, told = topic.derived.get(self._kind, (None, None))
+        if brokers is not self._image.brokers or told is None:
+            told = MetadataResponseTopic(
                 name=topic.name,
                 topic_id=topic.id,
                 is_internal=topic.is_internal,
                 partitions=[self._partition(p) for p in topic.partitions.values()],
                 topic_authorized_operations=self._rights,
             )
-        return found
+            topic.derived[self._kind] = (self._image.brokers, told)
+        return told  # type: ignore[no-any-return]
 
     def _partition(self, partition: PartitionImage) -> MetadataResponsePartition:
-        leader = reachable_leader(self._image, partition, self._listener)
+        leader = reachable_leader(partition, self._reachable)
         replicas, isr = list(partition.replicas), list(partition.isr)
         error = ErrorCode.NONE
         if self._reachable_only:
@@ -236,9 +237,8 @@ class _Describer:
             leader_epoch=partition.leader_epoch,
             replica_nodes=replicas,
             isr_nodes=isr,
-            offline_replicas=offline_replicas(self._image, partition, self._listener),
+            offline_replicas=offline_replicas(partition, self._reachable),
         )
 
     def _filter(self, replicas: list[int]) -> list[int]:
-        brokers = self._image.brokers
-        return [r for r in replicas if reachable(brokers.get(r), self._listener)]
+        return [replica for replica in replicas if replica in self._reachable]

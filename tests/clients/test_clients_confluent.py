@@ -7,7 +7,7 @@ from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import pytest
-from client_samples import CODECS, MEGABYTE, ROOMY_BYTES, SAMPLES, Sample, noise
+from client_samples import CODECS, MEGABYTE, ROOMY_BYTES, SAMPLES, UNGROUPED, Sample, noise
 from confluent_kafka import (
     OFFSET_BEGINNING,
     TIMESTAMP_CREATE_TIME,
@@ -41,7 +41,7 @@ def admin(bootstrap: str) -> AdminClient:
 
 @pytest.fixture
 def consumer(bootstrap: str) -> Iterator[Consumer]:
-    made = Consumer({"bootstrap.servers": bootstrap, "group.id": "not-joined"})
+    made = Consumer({"bootstrap.servers": bootstrap, **UNGROUPED})
     yield made
     made.close()
 
@@ -213,9 +213,7 @@ def test_confluent_starts_over_when_its_offset_is_out_of_range(
 ) -> None:
     create(admin, topic)
     produce(bootstrap, topic, SAMPLES)
-    made = Consumer(
-        {"bootstrap.servers": bootstrap, "group.id": "x", "auto.offset.reset": "earliest"}
-    )
+    made = Consumer({"bootstrap.servers": bootstrap, **UNGROUPED, "auto.offset.reset": "earliest"})
     made.assign([TopicPartition(topic, 0, 10_000)])
     message = made.poll(WAIT_S)
     made.close()

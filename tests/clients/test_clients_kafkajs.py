@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from client_samples import CODECS, MEGABYTE
+from client_samples import CODECS, MEGABYTE, UNGROUPED
 from confluent_kafka import OFFSET_BEGINNING, Consumer, Message, TopicPartition
 
 SCRIPT = Path(__file__).parent / "kafkajs" / "roundtrip.js"
@@ -36,7 +36,7 @@ def kafkajs(node_program: str, bootstrap: str, topic: str) -> Run:
 
 
 def read(bootstrap: str, topic: str, count: int) -> list[Message]:
-    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "not-joined"})
+    consumer = Consumer({"bootstrap.servers": bootstrap, **UNGROUPED})
     consumer.assign([TopicPartition(topic, 0, OFFSET_BEGINNING)])
     found: list[Message] = []
     deadline = time.monotonic() + 30
@@ -92,7 +92,7 @@ def test_kafkajs_creates_a_topic_by_producing_to_it(
 def test_kafkajs_uses_a_hundred_partitions(kafkajs: Run, bootstrap: str, topic: str) -> None:
     kafkajs("partitions")
     for index in (0, 57, 99):
-        consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "not-joined"})
+        consumer = Consumer({"bootstrap.servers": bootstrap, **UNGROUPED})
         consumer.assign([TopicPartition(topic, index, OFFSET_BEGINNING)])
         # A retry of a part of its batches may double some: kafkajs is not idempotent by default.
         values: set[int] = set()

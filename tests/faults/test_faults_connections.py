@@ -215,12 +215,11 @@ def test_faults_connections_beyond_the_limit_hurt_nobody_who_is_served(
 ) -> None:
     broker = fresh_broker({"max.connections": "10"})
     peers = [wire.Peer(broker.port) for _ in range(10)]
-    crowd = []
+    crowd: list[socket.socket] = []
     try:
         for peer in peers:
             peer.ask(wire.api_versions_frame())
-        for _ in range(10):
-            crowd.append(socket.create_connection(("127.0.0.1", broker.port)))
+        crowd += [socket.create_connection(("127.0.0.1", broker.port)) for _ in range(10)]
         assert not answers(broker.port, timeout_s=0.5)
         for peer in peers:
             peer.ask(wire.api_versions_frame())

@@ -22,6 +22,7 @@ ROUNDS = 20
 ROUNDS_ON_KAFKA = 3  # it takes ten seconds to come back
 PARTITIONS = 3
 SEED = 20_260_101
+UNGROUPED = {"group.id": "not-joined", "enable.auto.commit": False}
 
 
 class Load:
@@ -74,7 +75,7 @@ def topics_of(bootstrap: str) -> set[str]:
 
 def stored(bootstrap: str, topic: str) -> dict[tuple[int, int], int]:
     """Every record: (partition, offset) to its number."""
-    consumer = Consumer({"bootstrap.servers": bootstrap, "group.id": "not-joined"})
+    consumer = Consumer({"bootstrap.servers": bootstrap, **UNGROUPED})
     places = [TopicPartition(topic, index, OFFSET_BEGINNING) for index in range(PARTITIONS)]
     ends = [consumer.get_watermark_offsets(place, 30)[1] for place in places]
     consumer.assign(places)
@@ -140,7 +141,7 @@ def test_faults_kill_keeps_deletions_settings_and_the_log_start(
     broker.start()
     assert topic in topics_of(broker.address)
     assert topic + "-gone" not in topics_of(broker.address)
-    consumer = Consumer({"bootstrap.servers": broker.address, "group.id": "not-joined"})
+    consumer = Consumer({"bootstrap.servers": broker.address, **UNGROUPED})
     low, high = consumer.get_watermark_offsets(TopicPartition(topic, 0), 30)
     consumer.close()
     # The start of the log is checkpointed once a minute: a kill may bring deleted records back,

@@ -15,6 +15,7 @@ from ottla.storage.text_checkpoint import read_checkpoint, write_checkpoint
 FILE_NAME = "leader-epoch-checkpoint"
 UNDEFINED_EPOCH = -1
 UNDEFINED_OFFSET = -1
+OFFSET_MAX = 2**63 - 1
 
 
 class LeaderEpochs:
@@ -80,6 +81,17 @@ class LeaderEpochs:
         """The epoch that wrote `offset`, -1 if it is before all that is known."""
         above = bisect_right(self._entries, offset, key=_start_of)
         return self._entries[above - 1][0] if above else UNDEFINED_EPOCH
+
+    def confirm(self, epoch: int, offset: int) -> None:
+        """A batch says that `epoch` wrote `offset`: make it so, if it is not."""
+        if self.epoch_of_offset(offset) != epoch:
+            self.truncate_from_end(offset)
+            self.assign(epoch, offset)
+
+    def next_start_after(self, offset: int) -> int:
+        """Up to where the epoch of `offset` holds, as far as is known."""
+        above = bisect_right(self._entries, offset, key=_start_of)
+        return self._entries[above][1] if above < len(self._entries) else OFFSET_MAX
 
     def truncate_from_end(self, end_offset: int) -> None:
         """Drop epochs that begin at or after `end_offset`."""

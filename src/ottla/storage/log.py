@@ -822,12 +822,12 @@ class Log:
 
     def _close_cleanly(self) -> None:
         self._active.seal(preallocated=self.config.preallocate)
+        has_new_snapshot = self.producers.take_snapshot(self._disk, self.directory, sync=True)
+        for segment in self._segments:
+            if not segment.indexes_synced:
+                segment.sync_indexes()
         self.flush()
-        self.producers.take_snapshot(self._disk, self.directory, sync=True)
-        changed = [segment for segment in self._segments if not segment.indexes_synced]
-        for segment in changed:
-            segment.sync(with_indexes=True)
-        if changed:
+        if has_new_snapshot:
             self._disk.sync_dir(self.directory)
         if self.epochs.dirty:
             self.epochs.write(self._disk, self._path(leader_epochs.FILE_NAME))

@@ -233,10 +233,10 @@ class ProducerState:
 
     # Snapshot files
 
-    def take_snapshot(self, disk: Disk, directory: str, *, sync: bool = False) -> None:
-        """Write the state at `end_offset`, unless the last snapshot says the same."""
+    def take_snapshot(self, disk: Disk, directory: str, *, sync: bool = False) -> bool:
+        """Write the state at `end_offset`, unless the last snapshot says the same; was it new?"""
         if self.end_offset <= self._snapshot_offset:
-            return
+            return False
         file = disk.open(snapshot_path(directory, self.end_offset), create=True)
         try:
             data = encode_snapshot(entry.to_snapshot() for entry in self.producers.values())
@@ -249,6 +249,7 @@ class ProducerState:
         if self.end_offset not in self.snapshots:
             insort(self.snapshots, self.end_offset)
         self._snapshot_offset = self.end_offset
+        return True
 
     def load_snapshot(self, disk: Disk, directory: str, offset: int) -> None:
         """Replace the state by the snapshot's; `CorruptFile` leaves it empty."""

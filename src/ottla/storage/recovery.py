@@ -75,6 +75,7 @@ class LogLoader:
         self._segments: list[Segment] = []
         self._dropped: list[Segment] = []
         self._epochs = LeaderEpochs()
+        self._epoch_checked = self._epoch_checked_until = -1
         self._producers = ProducerState()
 
     def load(self, names: list[str]) -> LoadedLog:
@@ -149,11 +150,12 @@ class LogLoader:
             reason = "it is missing"
         except CorruptFile as error:
             reason = error.reason
-        if not any(segment.size for segment in self._segments):
-            return
+        trusted = self._segments if self._clean else self._segments[: self._first_suspect()]
+        if not any(segment.size for segment in trusted):
+            return  # Nothing was ever flushed: recovery will read the epochs with the batches.
         logger.warning("Rebuilding %s from the log: %s", path, reason)
         try:
-            for segment in self._segments:
+            for segment in trusted:
                 for _, header in scan(segment.file, 0, segment.size):
                     self._note_epoch(header)
         except BrokenBatch:
@@ -162,8 +164,14 @@ class LogLoader:
         self._epochs.dirty = True
 
     def _note_epoch(self, header: HeaderFields) -> None:
-        if header[2] > self._epochs.latest:
-            self._epochs.assign(header[2], header[0])
+        """The batches know best: an entry that contradicts one is left from before a truncation."""
+        base_offset, epoch = header[0], header[2]
+        if epoch == self._epoch_checked and base_offset < self._epoch_checked_until:
+            return
+        if epoch >= 0:
+            self._epochs.confirm(epoch, base_offset)
+            self._epoch_checked = epoch
+            self._epoch_checked_until = self._epochs.next_start_after(base_offset)
 
     def _check_indexes(self, segment: Segment) -> None:
         """Rebuild what is missing or cannot be true. The log file is taken as whole."""
@@ -225,10 +233,7 @@ class LogLoader:
 
     def _recover(self) -> int:
         """Read everything from the recovery point on; where the log ends."""
-        first = 0
-        for index, segment in enumerate(self._segments):
-            if segment.base_offset <= self._recovery_point:
-                first = index
+        first = self._first_suspect()
         for segment in self._segments[:first]:
             self._check_indexes(segment)
         suspect = self._segments[first:]
@@ -244,6 +249,11 @@ class LogLoader:
         self._producers.end_offset = end_offset
         self._producers.take_snapshot(self._disk, self._directory)
         return end_offset
+
+    def _first_suspect(self) -> int:
+        """The segment with the recovery point in it."""
+        before = [s for s in self._segments if s.base_offset <= self._recovery_point]
+        return max(0, len(before) - 1)
 
     def _recover_segment(self, segment: Segment) -> tuple[int, int]:
         """(offset after its last whole batch, bytes cut off)."""

@@ -410,10 +410,14 @@ class Segment:
         """
         self.file.sync()
         if with_indexes and not self.indexes_synced:
-            self.indexes_synced = True
-            self.offset_index.sync()
-            self.time_index.sync()
-            self.transaction_index.sync()
+            self.sync_indexes()
+
+    def sync_indexes(self) -> None:
+        self.indexes_synced = True
+        for index in (self.offset_index, self.time_index):
+            if index.entries:
+                index.sync()
+        self.transaction_index.sync()
 
     def move(self, directory: str) -> None:
         """The folder was renamed."""

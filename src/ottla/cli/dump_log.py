@@ -18,7 +18,7 @@ app = new_app()
 
 @app.command("dump-log")
 def dump_log(
-    paths: Annotated[list[Path], typer.Argument(metavar="FILE|DIR...", show_default=False)],
+    paths: Annotated[list[Path], typer.Argument(metavar="FILE|DIR", show_default=False)],
     records: Annotated[
         bool, typer.Option("--records", "-r", help="Show the records in each batch.")
     ] = False,

@@ -24,7 +24,7 @@ app = new_app()
 
 @app.command()
 def offsets(
-    topics: Annotated[list[str] | None, typer.Argument(metavar="[TOPIC...]")] = None,
+    topics: Annotated[list[str] | None, typer.Argument(metavar="TOPIC")] = None,
     at: Annotated[
         str | None, typer.Option("--at", help=f"One more column: {moments.HELP}.")
     ] = None,

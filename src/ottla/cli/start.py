@@ -6,78 +6,103 @@ Nothing is imported here that the broker does not need: start-up is counted in m
 from __future__ import annotations
 
 import sys
+from argparse import ArgumentParser, ArgumentTypeError, RawDescriptionHelpFormatter
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
-
-import typer
-
-from ottla.cli.options import new_app, parse_pairs
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
     from ottla.config.broker import BrokerConfig
+    from ottla.config.properties import Properties
     from ottla.node import Node
-
-app = new_app()
 
 DATA_DEFAULT = "data"
 LISTENER_DEFAULT = "localhost:9092"
 
+DESCRIPTION = """\
+Start a broker and serve until Ctrl-C.
 
-@app.command()
-def start(
-    data: Annotated[
-        str | None,
-        typer.Option("--data", "-d", metavar="DIR", help="Where to keep records.  [default: data]"),
-    ] = None,
-    listeners: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--listener",
-            "-l",
-            metavar="HOST:PORT",
-            help="Where to listen; port 0 picks a free one. May be repeated."
-            f"  [default: {LISTENER_DEFAULT}]",
-        ),
-    ] = None,
-    config_file: Annotated[
-        str | None,
-        typer.Option("--config", "-c", metavar="FILE", help="A server.properties as Kafka's."),
-    ] = None,
-    overrides: Annotated[
-        list[str] | None,
-        typer.Option("-o", metavar="KEY=VALUE", help="A broker setting; wins over the file."),
-    ] = None,
-    log_levels: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--log-level",
-            metavar="[LOGGER=]LEVEL",
-            help="debug, info, warning, error or critical; may be repeated for single loggers."
-            "  [default: warning]",
-        ),
-    ] = None,
-    log_format: Annotated[
-        str, typer.Option("--log-format", help="human, or json for log collectors.")
-    ] = "human",
-) -> None:
-    """Start a broker and serve until Ctrl-C.
+Settings have Kafka's names, defaults and meanings. A setting given by an option wins over the file.
+"""
+EXAMPLES = """\
+examples:
+  ottla start
+  ottla start --data /var/lib/ottla --listener 0.0.0.0:9092
+  ottla start --config server.properties -o log.retention.hours=24
+"""
 
-    Settings have Kafka's names, defaults and meanings. Of settings given twice the option wins over
-    the file.
 
-    Examples:
-
-    - `ottla start`
-
-    - `ottla start --data /var/lib/ottla --listener 0.0.0.0:9092`
-
-    - `ottla start --config server.properties -o log.retention.hours=24`
-    """
+def main(arguments: list[str]) -> int:
+    """Run the command; the exit code."""
     began = _started_at()
-    _configure_logs(log_levels or ["warning"], log_format)
-    config = _config(data, listeners or [], config_file, parse_pairs(overrides or [], "-o"))
-    raise typer.Exit(_run(config, lambda node: _say_ready(node, began)))
+    parser = _parser()
+    options = parser.parse_args(arguments)
+    try:
+        _configure_logs(options.log_levels or ["warning"], options.log_format)
+        settings = gathered(
+            options.data,
+            options.listeners or [],
+            options.config is not None,
+            dict(options.overrides or []),
+        )
+        file_settings = _read(options.config) if options.config else None
+    except UsageError as error:
+        parser.error(str(error))
+    config = _config(file_settings, settings)
+    if config is None:
+        return 2
+    return _run(config, lambda node: _say_ready(node, began))
+
+
+class UsageError(Exception):
+    """An option that cannot be used; the message is for the user."""
+
+
+def _parser() -> ArgumentParser:
+    parser = ArgumentParser(
+        prog="ottla start",
+        description=DESCRIPTION,
+        epilog=EXAMPLES,
+        formatter_class=RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
+    add = parser.add_argument
+    add("--data", "-d", metavar="DIR", help=f"where to keep records (default: {DATA_DEFAULT})")
+    add(
+        "--listener",
+        "-l",
+        dest="listeners",
+        action="append",
+        metavar="HOST:PORT",
+        help="where to listen; port 0 picks a free one; may be repeated "
+        f"(default: {LISTENER_DEFAULT})",
+    )
+    add("--config", "-c", metavar="FILE", help="a server.properties, as Kafka's")
+    add(
+        "-o",
+        dest="overrides",
+        action="append",
+        type=_pair,
+        metavar="KEY=VALUE",
+        help="a broker setting; may be repeated",
+    )
+    add(
+        "--log-level",
+        dest="log_levels",
+        action="append",
+        metavar="[LOGGER=]LEVEL",
+        help="debug, info, warning, error or critical; may be repeated for single loggers "
+        "(default: warning)",
+    )
+    add("--log-format", default="human", metavar="FORM", help="human (default) or json")
+    return parser
+
+
+def _pair(text: str) -> tuple[str, str]:
+    key, equals, value = text.partition("=")
+    if not equals or not key.strip():
+        raise ArgumentTypeError(f"expected KEY=VALUE, not {text!r}")
+    return key.strip(), value
 
 
 def _run(config: BrokerConfig, started: Callable[[Node], object]) -> int:
@@ -141,26 +166,23 @@ def process_age_s() -> float:
 # Settings
 
 
-def _config(
-    data: str | None, listeners: list[str], config_file: str | None, overrides: Mapping[str, str]
-) -> BrokerConfig:
+def _config(from_file: Properties | None, from_options: Mapping[str, str]) -> BrokerConfig | None:
+    """The settings of file and options together; None, with all problems told, if unusable."""
     from ottla.config.broker import BrokerConfig
     from ottla.config.errors import ConfigError
-    from ottla.config.properties import Properties, PropertiesError, parse_properties
+    from ottla.config.properties import Properties
 
-    settings = Properties()
+    settings = from_file if from_file is not None else Properties()
+    for key, value in from_options.items():
+        settings[key] = value
+        settings.where.pop(key, None)
     try:
-        if config_file is not None:
-            settings = parse_properties(_read(config_file), config_file)
-        for key, value in gathered(data, listeners, config_file is not None, overrides).items():
-            settings[key] = value
-            settings.where.pop(key, None)
         return BrokerConfig.parse(settings)
-    except (ConfigError, PropertiesError) as error:
+    except ConfigError as error:
         print("ottla: the configuration cannot be used:", file=sys.stderr)
         for line in str(error).splitlines():
             print(f"  {line}", file=sys.stderr)
-        raise typer.Exit(2) from error
+        return None
 
 
 def gathered(
@@ -176,7 +198,7 @@ def gathered(
         ("--listener", listeners, "listeners"),
     ):
         if given and key in overrides:
-            raise typer.BadParameter(f"{option} and -o {key}=... say the same twice")
+            raise UsageError(f"{option} and -o {key}=... say the same twice")
     if data:
         settings["log.dirs"] = data
     if listeners:
@@ -192,9 +214,7 @@ def listener_settings(listeners: list[str]) -> dict[str, str]:
         if not slashes:
             name, address = ("PLAINTEXT" if not named else f"PLAINTEXT_{len(named) + 1}"), text
         if ":" not in address or not address.rpartition(":")[2].isdigit():
-            raise typer.BadParameter(
-                f"{text!r} is not HOST:PORT, for example localhost:9092", param_hint="--listener"
-            )
+            raise UsageError(f"--listener: {text!r} is not HOST:PORT, as localhost:9092 is")
         named[name] = address
     settings = {"listeners": ",".join(f"{name}://{place}" for name, place in named.items())}
     if any(name.startswith("PLAINTEXT_") for name in named):
@@ -204,22 +224,25 @@ def listener_settings(listeners: list[str]) -> dict[str, str]:
     return settings
 
 
-def _read(path: str) -> str:
+def _read(path: str) -> Properties:
+    from ottla.config.properties import PropertiesError, parse_properties
+
     try:
-        return Path(path).read_text(encoding="utf-8")
-    except (OSError, UnicodeDecodeError) as error:
-        reason = error.strerror if isinstance(error, OSError) else "not UTF-8 text"
-        raise typer.BadParameter(f"cannot read {path}: {reason}", param_hint="--config") from error
+        return parse_properties(Path(path).read_text(encoding="utf-8"), path)
+    except OSError as error:
+        raise UsageError(f"cannot read {path}: {error.strerror}") from error
+    except UnicodeDecodeError as error:
+        raise UsageError(f"cannot read {path}: not UTF-8 text") from error
+    except PropertiesError as error:
+        raise UsageError(str(error)) from error
 
 
 def _configure_logs(levels: list[str], form: str) -> None:
     from ottla import logs
 
     if form not in logs.FORMS:
-        raise typer.BadParameter(
-            f"{form!r} is none of {', '.join(logs.FORMS)}", param_hint="--log-format"
-        )
+        raise UsageError(f"--log-format: {form!r} is none of {', '.join(logs.FORMS)}")
     try:
         logs.configure(levels, form)
     except logs.LevelError as error:
-        raise typer.BadParameter(str(error), param_hint="--log-level") from error
+        raise UsageError(f"--log-level: {error}") from error

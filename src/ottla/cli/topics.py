@@ -49,7 +49,7 @@ def parse_assignment(text: str) -> list[list[int]]:
 
 @app.command()
 def create(
-    names: Annotated[list[str], typer.Argument(metavar="TOPIC...", show_default=False)],
+    names: Annotated[list[str], typer.Argument(metavar="TOPIC", show_default=False)],
     partitions: Partitions = None,
     replication_factor: Annotated[
         int | None, typer.Option("--replication-factor", "-r", min=1, help="Copies of each.")
@@ -165,7 +165,7 @@ def list_topics(
 
 @app.command()
 def describe(
-    names: Annotated[list[str] | None, typer.Argument(metavar="[TOPIC...]")] = None,
+    names: Annotated[list[str] | None, typer.Argument(metavar="TOPIC")] = None,
     under_replicated: Annotated[
         bool, typer.Option("--under-replicated", help="Only partitions with replicas missing.")
     ] = False,
@@ -284,7 +284,7 @@ def alter(
 
 @app.command()
 def delete(
-    names: Annotated[list[str], typer.Argument(metavar="TOPIC...", show_default=False)],
+    names: Annotated[list[str], typer.Argument(metavar="TOPIC", show_default=False)],
     if_exists: Annotated[
         bool, typer.Option("--if-exists", help="A missing topic is no error.")
     ] = False,

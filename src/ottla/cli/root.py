@@ -1,0 +1,95 @@
+"""The root of all commands but `start`: it knows their names and loads only the one that is called.
+
+This module imports typer and nothing else; rich, asyncio and the client come with the commands that
+use them.
+"""
+
+from __future__ import annotations
+
+import sys
+from importlib import import_module
+from typing import Annotated, Any
+
+import typer
+from typer.core import TyperGroup
+
+MODULES = {
+    "start": "ottla.cli.start_entry",
+    "produce": "ottla.cli.produce",
+    "consume": "ottla.cli.consume",
+    "topics": "ottla.cli.topics",
+    "configs": "ottla.cli.configs",
+    "offsets": "ottla.cli.offsets",
+    "cluster": "ottla.cli.cluster",
+    "log-dirs": "ottla.cli.log_dirs",
+    "dump-log": "ottla.cli.dump_log",
+    "perf": "ottla.cli.perf",
+}
+
+
+class LazyGroup(TyperGroup):
+    """A group whose commands are imported by name, and whose failures end as one clear line."""
+
+    def __init__(self, **settings: Any) -> None:
+        super().__init__(**settings)
+        # Typer proposes close matches for a mistyped command from the keys of this mapping.
+        self.commands = dict.fromkeys(MODULES)  # type: ignore[assignment]
+
+    def list_commands(self, ctx: Any) -> list[str]:
+        return list(MODULES)
+
+    def get_command(self, ctx: Any, cmd_name: str) -> Any:
+        module = MODULES.get(cmd_name)
+        if module is None:
+            return None
+        command = typer.main.get_command(import_module(module).app)
+        command.name = cmd_name
+        return command
+
+    def invoke(self, ctx: Any) -> Any:
+        try:
+            return super().invoke(ctx)
+        except (typer.Exit, typer.Abort, BrokenPipeError):
+            raise
+        except Exception as error:
+            from ottla.cli.failure import explain
+
+            line = explain(error)
+            if line is None:
+                raise
+            print(f"ottla: {line}", file=sys.stderr)
+            raise typer.Exit(1) from error
+
+
+app = typer.Typer(
+    name="ottla",
+    cls=LazyGroup,
+    rich_markup_mode="markdown",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    context_settings={"help_option_names": ["-h", "--help"]},
+)
+
+
+def _print_version(wanted: bool) -> None:
+    if wanted:
+        from ottla import __version__
+
+        print(f"ottla {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def root(
+    version: Annotated[
+        bool,
+        typer.Option(
+            "--version", help="Print the version and exit.", callback=_print_version, is_eager=True
+        ),
+    ] = False,
+) -> None:
+    """Ottla: an event-streaming broker that speaks Kafka's protocol, and its tools.
+
+    The tools work against any cluster that speaks the protocol. Name it with --bootstrap HOST:PORT
+    or in the environment variable OTTLA_BOOTSTRAP.
+    """

@@ -29,6 +29,8 @@ class OffsetCheckpoint:
     def read(self) -> PartitionOffsets:
         """Empty where the file does not exist; `CorruptFile` where it makes no sense."""
         try:
+            if not self._disk.size(self.path):
+                return {}  # Kafka makes its checkpoint files before it has anything to write.
             entries = read_checkpoint(self._disk, self.path, columns=3)
         except FileNotFoundError:
             return {}

@@ -52,6 +52,7 @@ class Broker:
         self.folder = folder
         self.data = folder / "data"
         self.options = dict(options or {})
+        self.variables: dict[str, str] = {}
         self.port = 0
         self.start_s = 0.0
         self._process: subprocess.Popen[bytes] | None = None
@@ -185,7 +186,7 @@ class Broker:
         return self._process
 
     def environment(self) -> dict[str, str]:
-        return dict(os.environ)
+        return {**os.environ, **self.variables}
 
 
 class Ottla(Broker):
@@ -194,14 +195,9 @@ class Ottla(Broker):
     def command(self) -> list[str]:
         # The port that was picked first is kept over restarts, so that clients find it again.
         program = Path(sys.executable).parent / "ottla"
-        line = [
-            str(program),
-            "start",
-            "--listener",
-            f"{HOST}:{self.port}",
-            "--data",
-            str(self.data),
-        ]
+        line = [str(program), "start", "--listener", f"{HOST}:{self.port}"]
+        if "log.dirs" not in self.options:
+            line += ["--data", str(self.data)]
         for key, value in self.options.items():
             line += ["-o", f"{key}={value}"]
         return line
@@ -214,7 +210,7 @@ class Ottla(Broker):
 
     def environment(self) -> dict[str, str]:
         # No colours and no folding of the ready line, whatever terminal the suite runs in.
-        return {**os.environ, "NO_COLOR": "1", "TERM": "dumb", "COLUMNS": "500"}
+        return {**super().environment(), "NO_COLOR": "1", "TERM": "dumb", "COLUMNS": "500"}
 
 
 class Kafka(Broker):
@@ -256,6 +252,7 @@ class Kafka(Broker):
             "controller.listener.names": "CONTROLLER",
             "controller.quorum.bootstrap.servers": f"{HOST}:{self._controller_port}",
             "log.dirs": str(self.data),
+            "metadata.log.dir": str(self.data),
             **self.SINGLE_NODE,
             **self.options,
         }

@@ -164,8 +164,8 @@ def parse_codec(text: str) -> str:
 
 
 def _source(file: str | None) -> IO[bytes]:
+    """Unbuffered, so that `select` knows of all that is there; stdin itself stays open."""
     if file is None or file == "-":
-        # A duplicate that may be closed without closing stdin itself.
         return open(sys.stdin.fileno(), "rb", buffering=0, closefd=False)
     return open(file, "rb", buffering=0)
 

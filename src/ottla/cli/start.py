@@ -107,26 +107,37 @@ def _pair(text: str) -> tuple[str, str]:
 
 def _run(config: BrokerConfig, started: Callable[[Node], object]) -> int:
     from ottla.node import run
-    from ottla.protocol.errors import KafkaError
 
     try:
         return run(config, started)
-    except (KafkaError, OSError) as error:
-        print(f"ottla: {_explain(error)}", file=sys.stderr)
+    except Exception as error:
+        line = explain(error, config)
+        if line is None:
+            raise
+        print(f"ottla: {line}", file=sys.stderr)
         return 1
 
 
-def _explain(error: BaseException) -> str:
+def explain(error: Exception, config: BrokerConfig) -> str | None:
+    """Why a broker could not start, and what to do; None for what is a bug of ours."""
     import errno
+    from socket import gaierror
 
-    text = error.strerror if isinstance(error, OSError) and error.strerror else str(error)
-    if isinstance(error, OSError) and error.filename:
-        text = f"{error.filename}: {text}"
-    advice = {
-        errno.EADDRINUSE: "; is another broker running? --listener HOST:0 picks a free port",
-        errno.EACCES: "; choose another with --data or --listener",
-    }
-    return text + advice.get(getattr(error, "errno", None) or 0, "")
+    from ottla.protocol.errors import KafkaError
+    from ottla.storage.errors import CorruptFile
+    from ottla.storage.log_dir import LogDirInUse
+    from ottla.storage.log_manager import StorageError
+
+    if isinstance(error, gaierror):
+        hosts = ", ".join(_show(listener.host, listener.port) for listener in config.listeners)
+        return f"cannot listen on {hosts}: {error.strerror}"
+    if isinstance(error, OSError):
+        place = f"{error.filename}: " if error.filename else ""
+        advice = {errno.EADDRINUSE: "; is another broker running? --listener HOST:0 picks a port"}
+        return f"{place}{error.strerror or error}{advice.get(error.errno or 0, '')}"
+    if isinstance(error, (KafkaError, CorruptFile, LogDirInUse, StorageError)):
+        return str(error)
+    return None
 
 
 def _say_ready(node: Node, began: float) -> None:

@@ -10,6 +10,7 @@ import time
 import traceback
 
 RUNS_DEFAULT = 20
+LIVES_DEFAULT = 6
 LINES_SHOWN = 60
 
 
@@ -21,17 +22,20 @@ def main() -> int:
     runs = arguments.runs or (1 if arguments.seed is not None else RUNS_DEFAULT)
     if not arguments.verbose:
         logging.disable(logging.CRITICAL)
-    for seed in range(first, first + runs):
-        if not _play(seed, arguments.lives, verbose=arguments.verbose):
-            return 1
-    return 0
+    try:
+        seeds = range(first, first + runs)
+        return 0 if all(_play(s, arguments.lives, arguments.verbose) for s in seeds) else 1
+    finally:
+        logging.disable(logging.NOTSET)
 
 
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m ottla.sim", description=__doc__)
     parser.add_argument("--seed", type=int, help="the first seed (default: a random one)")
     parser.add_argument("--runs", type=int, help=f"how many seeds (default {RUNS_DEFAULT})")
-    parser.add_argument("--lives", type=int, default=6, help="lives of the broker in each run")
+    parser.add_argument(
+        "--lives", type=int, default=LIVES_DEFAULT, help="lives of the broker in each run"
+    )
     parser.add_argument("--verbose", action="store_true", help="tell every event as it happens")
     return parser.parse_args()
 
@@ -45,7 +49,7 @@ def _start_again_with_fixed_hashes() -> None:
     os.execve(sys.executable, [sys.executable, "-m", "ottla.sim", *sys.argv[1:]], environment)
 
 
-def _play(seed: int, lives: int, *, verbose: bool) -> bool:
+def _play(seed: int, lives: int, verbose: bool) -> bool:
     from ottla.sim.scenarios import single_node
     from ottla.sim.world import World
 
@@ -68,8 +72,10 @@ def _report(seed: int, lives: int, error: Exception, lines: list[str]) -> None:
     print("\n".join(lines))
     traceback.print_exception(error)
     print(f"seed {seed}: FAILED: {error}")
-    more = f" ARGS='--lives {lives}'" if lives != 6 else ""
-    print(f"replay it with: make sim SEED={seed}{more}", flush=True)
+    replay = f"make sim SEED={seed}"
+    if lives != LIVES_DEFAULT:
+        replay = f"python -m ottla.sim --seed {seed} --lives {lives}"
+    print(f"replay it with: {replay}", flush=True)
 
 
 if __name__ == "__main__":

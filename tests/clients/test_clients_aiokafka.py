@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Coroutine
 from typing import Any
 
@@ -141,7 +142,7 @@ def test_aiokafka_is_told_that_a_message_is_too_large(bootstrap: str, topic: str
 def test_aiokafka_finds_offsets_by_time(bootstrap: str, topic: str) -> None:
     async def scenario() -> None:
         await create(bootstrap, topic)
-        start_ms = 1_700_000_000_000
+        start_ms = time.time_ns() // 1_000_000 - 100_000
         async with AIOKafkaProducer(bootstrap_servers=bootstrap) as producer:
             for number in range(50):
                 stamp_ms = start_ms + number * 1000

@@ -7,7 +7,7 @@ const { Admin, Consumer, Producer, ListOffsetTimestamps, stringSerializers, stri
 
 const [bootstrap, topic] = process.argv.slice(2)
 const base = { clientId: 'ottla-test', bootstrapBrokers: [bootstrap] }
-const TIMESTAMP = 1700000000000n
+const TIMESTAMP = BigInt(Date.now() - 100000)
 
 async function produce (compression) {
   const producer = new Producer({ ...base, serializers: stringSerializers })

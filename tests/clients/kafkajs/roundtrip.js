@@ -45,7 +45,8 @@ async function produce (options, messages) {
 
 const SCENARIOS = {
   async records () {
-    await withAdmin(admin => admin.createTopics({ topics: [{ topic }], waitForLeaders: true }))
+    const configEntries = [{ name: 'retention.ms', value: '-1' }] // one of the records is old
+    await withAdmin(admin => admin.createTopics({ topics: [{ topic, configEntries }] }))
     return produce({}, [
       { key: 'key', value: 'value', headers: { trace: Buffer.from([0, 255]), twice: ['1', '2'] } },
       { key: null, value: 'no key' },
@@ -88,13 +89,14 @@ const SCENARIOS = {
   },
   async admin () {
     return withAdmin(async admin => {
+      const start = Date.now() - 100000
       const created = await admin.createTopics({ topics: [{ topic, numPartitions: 2 }] })
       const again = await admin.createTopics({ topics: [{ topic, numPartitions: 2 }] })
       await admin.createPartitions({ topicPartitions: [{ topic, count: 4 }] })
       const resource = { type: ConfigResourceTypes.TOPIC, name: topic }
       await admin.alterConfigs({ validateOnly: false, resources: [{ ...resource, configEntries: [{ name: 'retention.ms', value: '1234567' }] }] })
-      await produce({}, Array.from({ length: 10 }, (_, n) => ({ value: `${n}`, partition: 1, timestamp: `${1700000000000 + n * 1000}` })))
-      const byTime = await admin.fetchTopicOffsetsByTimestamp(topic, 1700000004500)
+      await produce({}, Array.from({ length: 10 }, (_, n) => ({ value: `${n}`, partition: 1, timestamp: `${start + n * 1000}` })))
+      const byTime = await admin.fetchTopicOffsetsByTimestamp(topic, start + 4500)
       await admin.deleteTopicRecords({ topic, partitions: [{ partition: 1, offset: '3' }] })
       const offsets = await admin.fetchTopicOffsets(topic)
       const { topics } = await admin.fetchTopicMetadata({ topics: [topic] })

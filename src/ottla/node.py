@@ -77,14 +77,13 @@ class Node:
             raise
 
     async def _start(self) -> None:
-        clean = self.log_manager.was_clean(self.config.metadata_log_dir)
         self.metadata = await MetadataLog.open(
             self.runtime,
             self.config.metadata_log_dir,
             node_id=self.node_id,
             cluster_id=self.cluster_id,
             config=self.config,
-            clean=clean,
+            clean=self.log_manager.was_clean(self.config.metadata_log_dir),
             on_failure=self._fail,
         )
         image = self.metadata.image
@@ -97,8 +96,9 @@ class Node:
             self.endpoints,
             rack=self.config["broker.rack"],
             directories=self.log_manager.directory_ids(),
-            clean=clean,
+            clean=all(log_dir.was_clean for log_dir in self.log_manager.dirs),
         )
+        self.replicas.report_folders = self._note_folders
         self.replicas.load(self.metadata.image)
         self.metadata.subscribe(self._metadata_changed)
         self.log_manager.start_background_work(self.replicas.high_watermarks)
@@ -135,6 +135,9 @@ class Node:
         for problem in self.config.ignored:
             log.warning("a stored setting cannot be used", problem=str(problem))
         self.fetch_bytes_max = self.config["fetch.max.bytes"]
+
+    def _note_folders(self, chosen: dict[tuple[bytes, int], bytes]) -> None:
+        self.runtime.spawn(self.controller.assign_directories(chosen), name="note-folders")
 
     def _dir_failed(self, directory: str, cause: BaseException) -> None:
         """A log dir went offline at run time. The node goes on without it, while it can."""

@@ -118,13 +118,20 @@ class FakeServer:
         self.receive_view = memoryview(bytearray(64 * 1024))
         self.request_bytes_max = request_bytes_max
         self.forgotten = 0
+        self.time_s = 0.0
+        self.seconds_a_look = 0.0
+        self.soon: list[Callable[[], None]] = []
         self.node = None
         self.dispatcher = self
         self.runtime = self
         self.clock = self
 
     def now(self) -> float:
-        return 0.0
+        self.time_s += self.seconds_a_look
+        return self.time_s
+
+    def call_soon(self, callback: Callable[[], None]) -> None:
+        self.soon.append(callback)
 
     def unserved(self, key: int, version: int) -> EchoRoute:
         raise MalformedMessage("not served")
@@ -357,3 +364,28 @@ def test_closing_abandons_what_still_waits() -> None:
     assert len(abandoned) == 1
     abandoned[0].resolve(Echo(b"late"))
     assert not socket.sent
+
+
+def test_a_client_that_asks_much_and_reads_nothing_is_served_no_further() -> None:
+    socket, server, connection = connect()
+    server.route.handle = lambda context, body: Echo(b"y" * 10_000)
+    socket.room = 0
+    socket.feed(b"".join(frame(number, b"x") for number in range(1000)))
+    assert len(server.route.served) < 30
+    assert socket.readable is None
+    socket.take(1 << 30)
+    socket.feed()
+    assert answers(bytes(socket.sent)) == [(number, b"y" * 10_000) for number in range(1000)]
+
+
+def test_a_connection_with_much_to_serve_lets_others_have_their_turn() -> None:
+    socket, server, _ = connect()
+    server.seconds_a_look = 1.0
+    socket.feed(b"".join(frame(number, b"x") for number in range(100)))
+    turns = 0
+    while server.soon:
+        server.soon.pop(0)()
+        turns += 1
+    assert turns >= 5
+    assert answers(bytes(socket.sent)) == [(number, b"x") for number in range(100)]
+    assert socket.readable is not None

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from itertools import islice
 from typing import TYPE_CHECKING, Final
 
@@ -38,6 +38,10 @@ class ReplicaManager:
         self._node_id = node_id
         self._default_config = TopicConfig.build(config, {})
         self._to_create: dict[Partition, None] = {}
+        self._placed: dict[tuple[bytes, int], bytes] = {}
+        self.report_folders: Callable[[dict[tuple[bytes, int], bytes]], object] | None = None
+        """Told in which folder new partitions lie, where there is more than one to choose from: the
+        metadata then knows which of them a failed disk takes along."""
         self.topics: dict[str, HostedTopic] = {}
         self.topics_by_id: dict[bytes, HostedTopic] = {}
 
@@ -153,9 +157,20 @@ class ReplicaManager:
     def _create_log(self, partition: Partition) -> Log:
         self._to_create.pop(partition, None)
         hosted = self.topics_by_id[partition.topic_id]
-        return self._log_manager.create(
+        created = self._log_manager.create(
             partition.topic, partition.index, partition.topic_id, hosted.config
         )
+        folder = self._log_manager.dir_of(created)
+        if folder is not None and len(self._log_manager.dirs) > 1:
+            if not self._placed:
+                self._runtime.call_soon(self._report_placed)
+            self._placed[partition.topic_id, partition.index] = folder.id
+        return created
+
+    def _report_placed(self) -> None:
+        placed, self._placed = self._placed, {}
+        if self.report_folders is not None:
+            self.report_folders(placed)
 
     def _create_logs_soon(self) -> None:
         if self._to_create:

@@ -34,6 +34,12 @@ _SIZE_AND_CORRELATION: Final = struct.Struct(">ii")
 
 PARTIAL_FRAME_BYTES_START: Final = 64 * 1024
 UNANSWERED_REQUESTS_MAX: Final = 64
+UNSENT_BYTES_MAX: Final = 256 * 1024
+"""Answers are sent when so much of them has gathered, and if they do not go out, nothing more of
+this connection is served: unread answers cost this much and one answer."""
+TURN_S_MAX: Final = 0.01
+"""So long one connection may be served before the others have their turn."""
+REQUESTS_BETWEEN_CLOCK_LOOKS: Final = 16
 GATHERED_BUFFERS_MAX: Final = 64
 
 
@@ -68,6 +74,8 @@ class Connection:
         "_server",
         "_slots",
         "_socket",
+        "_turn_over",
+        "_unsent_bytes",
         "_write_blocked",
         "last_active",
         "listener_name",
@@ -89,7 +97,9 @@ class Connection:
         self._held = False
         self._slots: deque[_Slot] = deque()
         self._out: deque[Any] = deque()
+        self._unsent_bytes = 0
         self._write_blocked = False
+        self._turn_over = False
         self._closed = False
         self._reading = False
         self._resume_reading()
@@ -139,8 +149,10 @@ class Connection:
     def _take(self, view: memoryview, end: int) -> None:
         """Serve the whole frames of `view[:end]` and keep what is left of it."""
         position = 0
-        size_max = self._server.request_bytes_max
-        while not self._held and end - position >= 4:
+        served = 0
+        server = self._server
+        size_max = server.request_bytes_max
+        while not self._must_wait and end - position >= 4:
             (size,) = _SIZE.unpack_from(view, position)
             if size < 8 or size > size_max:
                 raise BadFrame(f"a frame of {size} bytes; between 8 and {size_max} are allowed")
@@ -148,16 +160,49 @@ class Connection:
             if start + size > end:
                 break
             self._serve(view[start : start + size])
+            position = start + size
+            served += 1
+            if self._unsent_bytes > UNSENT_BYTES_MAX and not self._write_blocked:
+                self._flush()
             if self._closed:
                 return
-            position = start + size
+            if not served % REQUESTS_BETWEEN_CLOCK_LOOKS:
+                self._turn_over = server.runtime.clock.now() - self.last_active > TURN_S_MAX
+        if self._turn_over:
+            server.runtime.call_soon(self._next_turn)
         if position == end:
             return
-        if self._held:
+        if self._must_wait:
             self._backlog = bytearray(view[position:end])
             self._pause_reading()
         else:
             self._begin_partial(view[position:end])
+
+    @property
+    def _must_wait(self) -> bool:
+        """Whether no further request of this connection may be served for now."""
+        return self._held or self._write_blocked or self._turn_over
+
+    def _next_turn(self) -> None:
+        self._turn_over = False
+        self.last_active = self._server.runtime.clock.now()
+        self._go_on()
+        if self._out and not self._write_blocked and not self._closed:
+            self._flush()
+
+    def _go_on(self) -> None:
+        """Serve what was put off, and read again when nothing of it is left."""
+        if self._must_wait or self._closed:
+            return
+        backlog, self._backlog = self._backlog, None
+        if backlog is not None:
+            try:
+                self._take(memoryview(backlog), len(backlog))
+            except BadFrame as error:
+                self.refuse(str(error))
+                return
+        if self._backlog is None:
+            self._resume_reading()
 
     def _begin_partial(self, rest: memoryview) -> None:
         filled = len(rest)
@@ -199,7 +244,7 @@ class Connection:
             self._socket.on_readable(None)
 
     def _resume_reading(self) -> None:
-        if not (self._reading or self._closed or self._held or self._write_blocked):
+        if not (self._reading or self._closed or self._write_blocked):
             self._reading = True
             self._socket.on_readable(self._on_readable)
 
@@ -249,6 +294,7 @@ class Connection:
         size = 4 + route.response_is_flexible
         for chunk in chunks:
             size += len(chunk)
+        self._unsent_bytes += size
         out = self._out
         if route.response_is_flexible:
             out.append(_SIZE_AND_CORRELATION.pack(size, correlation_id) + b"\0")
@@ -292,7 +338,8 @@ class Connection:
             if slot.chunks:
                 self._enqueue(slot.route, slot.correlation_id, slot.chunks)
         if self._held and len(slots) < UNANSWERED_REQUESTS_MAX and not self._still_held():
-            self._release()
+            self._held = False
+            self._go_on()
         if self._out and not self._write_blocked and not self._closed:
             self._flush()
 
@@ -300,17 +347,6 @@ class Connection:
         return any(
             slot.pending is not None and slot.pending.holds_connection for slot in self._slots
         )
-
-    def _release(self) -> None:
-        self._held = False
-        backlog, self._backlog = self._backlog, None
-        if backlog is not None:
-            try:
-                self._take(memoryview(backlog), len(backlog))
-            except BadFrame as error:
-                self.refuse(str(error))
-                return
-        self._resume_reading()
 
     # --- failures -------------------------------------------------------------------------------
 
@@ -359,6 +395,7 @@ class Connection:
     def _flush(self) -> None:
         out = self._out
         socket = self._socket
+        self._unsent_bytes = 0
         try:
             while out:
                 if isinstance(out[0], FileSlice):
@@ -380,7 +417,7 @@ class Connection:
         if self._write_blocked:
             self._write_blocked = False
             socket.on_writable(None)
-            self._resume_reading()
+            self._go_on()
 
     def _gather(self) -> list[Buffer]:
         buffers: list[Buffer] = []
@@ -417,6 +454,8 @@ class Connection:
     def _on_writable(self) -> None:
         self.last_active = self._server.runtime.clock.now()
         self._flush()
+        if self._out and not self._write_blocked and not self._closed:
+            self._flush()  # what was served once the way was free
 
 
 class PendingTask(Pending):

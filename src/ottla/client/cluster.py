@@ -40,6 +40,7 @@ class Cluster:
         self.retry_within_ms = retry_within_ms
         self._seed: Connection | None = None
         self._by_node: dict[int, Connection] = {}
+        self._for_fetching: dict[int, Connection] = {}
         self._opening = asyncio.Lock()
         self.view = ClusterView(None, -1)
 
@@ -51,10 +52,11 @@ class Cluster:
         self.close()
 
     def close(self) -> None:
-        for connection in (self._seed, *self._by_node.values()):
+        for connection in (self._seed, *self._by_node.values(), *self._for_fetching.values()):
             if connection is not None:
                 connection.close()
         self._by_node.clear()
+        self._for_fetching.clear()
 
     # Connections
 
@@ -68,10 +70,17 @@ class Cluster:
             return self._seed
 
     async def broker(self, node_id: int) -> Connection:
+        return await self._connected(node_id, self._by_node)
+
+    async def broker_for_fetching(self, node_id: int) -> Connection:
+        """A connection of its own: answers come in order, so a long poll would hold up others."""
+        return await self._connected(node_id, self._for_fetching)
+
+    async def _connected(self, node_id: int, connections: dict[int, Connection]) -> Connection:
         async with self._opening:
-            connection = self._by_node.get(node_id)
+            connection = connections.get(node_id)
             if connection is None or connection.closed:
-                connection = self._by_node[node_id] = await self._open(self._address(node_id))
+                connection = connections[node_id] = await self._open(self._address(node_id))
             return connection
 
     async def controller(self) -> Connection:

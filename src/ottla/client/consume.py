@@ -11,6 +11,7 @@ from collections.abc import AsyncGenerator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from ottla.client.admin import EARLIEST, Admin
 from ottla.client.backoff import Backoff, may_pass
 from ottla.client.cluster import Cluster
 from ottla.client.fetched import Fetched
@@ -89,7 +90,7 @@ class TopicReader:
                 continue
             for fetched in task.result():
                 try:
-                    self._advance(fetched)
+                    await self._advance(fetched)
                     arrived.append(fetched)
                 except KafkaError as problem:
                     failure = problem
@@ -99,30 +100,29 @@ class TopicReader:
             self._backoff = Backoff(self._cluster.runtime, self._cluster.retry_within_ms)
         return arrived
 
-    def _advance(self, fetched: Fetched) -> None:
-        index = fetched.partition
-        if fetched.error_code:
-            self._partition_failed(fetched)
-            return
-        next_offset = fetched.next_offset()
-        self.positions[index] = next_offset
-        if self._at_end(index, next_offset):
+    async def _advance(self, fetched: Fetched) -> None:
+        """Move on behind what was fetched."""
+        index, code = fetched.partition, ErrorCode.of(fetched.error_code)
+        if code == ErrorCode.NONE:
+            position = fetched.next_offset()
+        elif code == ErrorCode.OFFSET_OUT_OF_RANGE:
+            position = await self._start_after(fetched)
+        else:
+            raise KafkaError(code, f"{self.topic}-{index}: {code.message}")
+        self.positions[index] = position
+        if self._at_end(index, position):
             del self.positions[index]
 
-    def _partition_failed(self, fetched: Fetched) -> None:
-        code = ErrorCode.of(fetched.error_code)
-        name = f"{self.topic}-{fetched.partition}"
-        truncated = 0 <= fetched.position < fetched.log_start_offset
-        if code != ErrorCode.OFFSET_OUT_OF_RANGE:
-            raise KafkaError(code, f"{name}: {code.message}")
-        if not (truncated and self._settings.follow_truncation):
-            raise KafkaError(
-                code,
-                f"{name} holds no offset {fetched.position}; see `ottla offsets {self.topic}`",
-            )
-        self.positions[fetched.partition] = fetched.log_start_offset
-        if self._at_end(fetched.partition, fetched.log_start_offset):
-            del self.positions[fetched.partition]
+    async def _start_after(self, fetched: Fetched) -> int:
+        """Where the log begins now, if retention has removed what was asked for."""
+        index, position = fetched.partition, fetched.position
+        found = await Admin(self._cluster).offsets(self.topic, {index: EARLIEST})
+        if position < found[index].offset and self._settings.follow_truncation:
+            return found[index].offset
+        raise KafkaError(
+            ErrorCode.OFFSET_OUT_OF_RANGE,
+            f"{self.topic}-{index} holds no offset {position}; see `ottla offsets {self.topic}`",
+        )
 
     async def _recover(self, failure: BaseException) -> None:
         if not may_pass(failure) or not await self._backoff.pause():
@@ -142,7 +142,7 @@ class TopicReader:
                 self._under_way[node_id] = asyncio.create_task(self._fetch(node_id, wanted))
 
     async def _fetch(self, node_id: int, wanted: dict[int, int]) -> list[Fetched]:
-        connection = await self._cluster.broker(node_id)
+        connection = await self._cluster.broker_for_fetching(node_id)
         timeout_ms = self._settings.wait_ms_max + self._cluster.request_timeout_ms
         response = await connection.request(self._request(wanted), timeout_ms=timeout_ms)
         if response.error_code:
@@ -183,7 +183,6 @@ def _fetched(partition: Any, position: int) -> Fetched:
         position=position,
         error_code=partition.error_code,
         high_watermark=partition.high_watermark,
-        log_start_offset=partition.log_start_offset,
         aborted=[
             (aborted.first_offset, aborted.producer_id)
             for aborted in partition.aborted_transactions or ()

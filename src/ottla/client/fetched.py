@@ -20,7 +20,6 @@ class Fetched:
     """The offset that was asked for; the data may begin a little earlier, with a whole batch."""
     error_code: int
     high_watermark: int
-    log_start_offset: int
     aborted: list[tuple[int, int]]
     """(first offset, producer id) of aborted transactions in this range; read_committed only."""
     data: Buffer | None

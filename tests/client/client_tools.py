@@ -1,0 +1,47 @@
+"""Running a piece of client work against a real broker."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import TypeVar
+
+from ottla.client.addresses import parse_addresses
+from ottla.client.admin import EARLIEST, LATEST, Admin
+from ottla.client.cluster import Cluster
+from ottla.client.consume import ReaderSettings, TopicReader
+from ottla.records.record import Record
+from ottla.runtime.os_runtime import OsRuntime, run
+
+T = TypeVar("T")
+
+
+def on_cluster(
+    bootstrap: str, work: Callable[[Cluster], Awaitable[T]], *, retry_within_ms: int = 15_000
+) -> T:
+    async def main(runtime: OsRuntime) -> T:
+        addresses = parse_addresses(bootstrap)
+        async with Cluster(runtime, addresses, retry_within_ms=retry_within_ms) as cluster:
+            return await work(cluster)
+
+    return run(main)
+
+
+async def read_all(
+    cluster: Cluster, topic: str, settings: ReaderSettings | None = None
+) -> dict[int, list[Record]]:
+    """Every record of a topic by partition, from the earliest to what is the latest now."""
+    admin = Admin(cluster)
+    indexes = [partition.index for partition in (await cluster.topic(topic)).partitions]
+    starts = await admin.offsets(topic, dict.fromkeys(indexes, EARLIEST))
+    ends = await admin.offsets(topic, dict.fromkeys(indexes, LATEST))
+    reader = TopicReader(
+        cluster,
+        topic,
+        {index: at.offset for index, at in starts.items()},
+        ends={index: at.offset for index, at in ends.items()},
+        settings=settings,
+    )
+    found: dict[int, list[Record]] = {index: [] for index in indexes}
+    async for fetched in reader.fetches():
+        found[fetched.partition] += fetched.records()
+    return found

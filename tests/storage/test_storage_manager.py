@@ -455,3 +455,21 @@ def test_the_metadata_log_and_strangers_are_left_alone(tmp_path: Path) -> None:
         assert len([name for name in os.listdir(tmp_path) if "-" in name and "." not in name]) >= 2
 
     in_runtime(test)
+
+
+def test_logs_that_nobody_knows_are_set_aside(tmp_path: Path) -> None:
+    async def test(runtime: OsRuntime) -> None:
+        manager = await started(runtime, broker_config(tmp_path))
+        for partition in range(2):
+            append(manager.create("t", partition, TOPIC_ID, DEFAULT), b"a")
+        moved = manager.set_aside_strays(lambda log: log.partition == 0)
+        assert [path.endswith("-stray") for path in moved] == [True]
+        assert [log.partition for log in manager.logs()] == [0]
+        assert "00000000000000000000.log" in os.listdir(moved[0])
+        assert values_of(manager.create("t", 1, bytes(reversed(TOPIC_ID)), DEFAULT)) == []
+        await manager.close()
+        again = await started(runtime, broker_config(tmp_path))
+        assert len(again.logs()) == 2
+        await again.close()
+
+    in_runtime(test)

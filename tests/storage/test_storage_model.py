@@ -21,6 +21,8 @@ CONFIG = TopicConfig(
     segment_index_bytes=256,
     retention_ms=1000,
     file_delete_delay_ms=10,
+    # Followers get gaps from compacted topics only.
+    cleanup_policy=frozenset({"compact", "delete"}),
 )
 
 

@@ -20,10 +20,10 @@ from ottla.storage.meta_properties import (
     write_meta_properties,
 )
 from ottla.storage.names import (
-    deleted_dir_name,
     offset_in_name,
     offset_name,
     parse_partition_dir_name,
+    retired_dir_name,
 )
 from ottla.storage.partition_metadata import read_topic_id, write_topic_id
 from ottla.storage.producer_snapshot import SnapshotEntry, decode_snapshot, encode_snapshot
@@ -191,5 +191,5 @@ def test_names() -> None:
     assert parse_partition_dir_name("a-b") is None
     assert parse_partition_dir_name("t-0.abc-delete") is None
     assert parse_partition_dir_name("-1") is None
-    assert deleted_dir_name("t", 3, "ab" * 16) == "t-3." + "ab" * 16 + "-delete"
-    assert len(deleted_dir_name("t" * 249, 3, "ab" * 16)) == 255
+    assert retired_dir_name("t", 3, "ab" * 16, "-delete") == "t-3." + "ab" * 16 + "-delete"
+    assert len(retired_dir_name("t" * 249, 3, "ab" * 16, "-stray")) == 255

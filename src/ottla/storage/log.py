@@ -46,7 +46,12 @@ from ottla.storage.errors import (
     UnexpectedOffset,
 )
 from ottla.storage.leader_epochs import LeaderEpochs
-from ottla.storage.names import DELETED_SUFFIX, deleted_dir_name
+from ottla.storage.names import (
+    DELETE_DIR_SUFFIX,
+    DELETED_SUFFIX,
+    STRAY_DIR_SUFFIX,
+    retired_dir_name,
+)
 from ottla.storage.producer_state import ProducerState, snapshot_path
 from ottla.storage.recent_batches import RecentBatches
 from ottla.storage.recovery import LoadedLog, LogLoader
@@ -90,6 +95,7 @@ class Log:
         "_epoch",
         "_flushed",
         "_generation",
+        "_has_removed_names",
         "_identity_synced",
         "_recent",
         "_segments",
@@ -141,7 +147,9 @@ class Log:
         self._generation = 0
         self._flushed = (0, loaded.recovery_point)
         self._truncated_point = loaded.recovery_point
-        self._identity_synced = loaded.end_offset > 0
+        self._identity_synced = True
+        # Segments cut off the end must not come back after power loss beside their successors.
+        self._has_removed_names = False
         self.last_flush_ms = clock.wall_ms()
         self.failure: str | None = None
         self.pending_deletions: list[PendingDeletion] = []
@@ -580,7 +588,8 @@ class Log:
             is_last = index == len(segments) - 1
             if segment.base_offset >= target:
                 break
-            if not is_last and segments[index + 1].base_offset <= point:
+            flushed_before = not is_last and segments[index + 1].base_offset <= point
+            if flushed_before and not segment.is_cut:
                 continue
             if not self._sync_segment(segment, with_indexes=not is_last):
                 continue
@@ -592,8 +601,9 @@ class Log:
             self.epochs.write(self._disk, self._path(leader_epochs.FILE_NAME))
         if not self._identity_synced:
             self._sync_identity()
-        elif new_names:
+        elif new_names or self._has_removed_names:
             self._disk.sync_dir(self.directory)
+        self._has_removed_names = False
 
     def _sync_segment(self, segment: Segment, *, with_indexes: bool) -> bool:
         try:
@@ -789,6 +799,7 @@ class Log:
                     paths.append(snapshot + DELETED_SUFFIX)
                 except FileNotFoundError:
                     pass
+        self._has_removed_names = True
         due_ms = self._clock.wall_ms() + self.config.file_delete_delay_ms
         self.pending_deletions.append(PendingDeletion(due_ms, paths))
 
@@ -841,9 +852,17 @@ class Log:
 
         `unique` tells it from other folders of deleted topics of the same name.
         """
+        return self._retire(unique, DELETE_DIR_SUFFIX, "deleted")
+
+    def set_aside(self, unique: str) -> str:
+        """Like `delete`, under a name that says: nobody knows this partition, look at it."""
+        return self._retire(unique, STRAY_DIR_SUFFIX, "set aside")
+
+    def _retire(self, unique: str, suffix: str, reason: str) -> str:
         parent = os.path.dirname(self.directory)
-        target = os.path.join(parent, deleted_dir_name(self.topic, self.partition, unique))
-        self.failure = "deleted"
+        name = retired_dir_name(self.topic, self.partition, unique, suffix)
+        target = os.path.join(parent, name)
+        self.failure = reason
         self._generation += 1
         self.pending_deletions.clear()
         try:

@@ -264,6 +264,25 @@ class LogManager:
         self.housekeeping.remove_later(path, log.config.file_delete_delay_ms)
         self.housekeeping.checkpoint_soon(log)
 
+    def set_aside_strays(self, belongs: Callable[[Log], bool]) -> list[str]:
+        """Take logs out of use that the metadata does not know; where their files are now.
+
+        A crash between the deletion of a topic and that of its folders leaves such logs behind; a
+        new topic of the same name must not find them. Nothing is removed: that is for people.
+        """
+        paths = []
+        for log in [log for log in self._logs.values() if not belongs(log)]:
+            del self._logs[(log.topic, log.partition)]
+            try:
+                path = log.set_aside(f"{self._runtime.random.getrandbits(128):032x}")
+            except LogDirFailure as error:
+                self.fail_dir(error.directory, error.cause)
+                continue
+            logger.warning("%s-%d is unknown: now in %s", log.topic, log.partition, path)
+            self.housekeeping.checkpoint_soon(log)
+            paths.append(path)
+        return paths
+
     def fail_dir(self, path: str, cause: BaseException) -> None:
         """Take a data folder offline: its disk failed. Once is enough."""
         log_dir = self._find_dir(path)

@@ -53,10 +53,10 @@ def parse_partition_dir_name(name: str) -> tuple[str, int] | None:
     return topic, int(number)
 
 
-def deleted_dir_name(topic: str, partition: int, unique: str) -> str:
-    """The name under which the folder of a deleted partition waits for its removal.
+def retired_dir_name(topic: str, partition: int, unique: str, suffix: str) -> str:
+    """The name of a folder that is out of use: to be removed, or set aside.
 
     The topic is cut where the whole would be longer than a file system allows: nothing reads it.
     """
-    tail = f"-{partition}.{unique}{DELETE_DIR_SUFFIX}"
+    tail = f"-{partition}.{unique}{suffix}"
     return topic[: NAME_LENGTH_MAX - len(tail)] + tail

@@ -18,7 +18,7 @@ from ottla.runtime.clock import Clock
 from ottla.runtime.disk import Disk
 from ottla.storage import leader_epochs
 from ottla.storage.batch_scan import BrokenBatch, HeaderFields, LegacyBatch, scan, verify
-from ottla.storage.errors import CorruptFile, UnsupportedFormat
+from ottla.storage.errors import CorruptFile, CorruptLog, UnsupportedFormat
 from ottla.storage.leader_epochs import LeaderEpochs
 from ottla.storage.mapped_index import RELATIVE_OFFSET_MAX
 from ottla.storage.names import (
@@ -240,6 +240,9 @@ class LogLoader:
         self._load_producers(self._log_start_offset, suspect[0].base_offset)
         end_offset = suspect[0].base_offset
         for index, segment in enumerate(suspect):
+            if index and self._is_hole(end_offset, segment):
+                self._drop_after(first + index - 1, end_offset)
+                break
             self._producers.end_offset = max(segment.base_offset, end_offset)
             self._producers.take_snapshot(self._disk, self._directory)
             end_offset, cut_bytes = self._recover_segment(segment)
@@ -249,6 +252,22 @@ class LogLoader:
         self._producers.end_offset = end_offset
         self._producers.take_snapshot(self._disk, self._directory)
         return end_offset
+
+    def _is_hole(self, end_offset: int, segment: Segment) -> bool:
+        """Power loss can take the end of one segment and leave the next one whole.
+
+        Only compaction makes such gaps on purpose. What comes after a hole was never flushed, and
+        to go on without what is missing would be to reorder history.
+        """
+        if self._config.compact or segment.base_offset == end_offset:
+            return False
+        logger.warning(
+            "Offsets %d to %d of %s are lost: nothing after them can be kept",
+            end_offset,
+            segment.base_offset - 1,
+            self._directory,
+        )
+        return True
 
     def _first_suspect(self) -> int:
         """The segment with the recovery point in it."""
@@ -348,10 +367,16 @@ class LogLoader:
 
     def _scan_producers(self, segment: Segment, upto_offset: int) -> None:
         state = self._producers
-        found = segment.locate(state.end_offset)
-        if found is None:
-            return
-        for position, header in scan(segment.file, found[0], segment.size):
+        try:
+            found = segment.locate(state.end_offset)
+            if found is not None:
+                self._scan_producers_from(segment, found[0], upto_offset)
+        except (BrokenBatch, CorruptLog) as broken:
+            logger.error("Producers in %s are unknown: %s", segment.path, broken)
+
+    def _scan_producers_from(self, segment: Segment, start: int, upto_offset: int) -> None:
+        state = self._producers
+        for position, header in scan(segment.file, start, segment.size):
             if header[0] >= upto_offset:
                 return
             if header[9] >= 0 and header[0] >= state.end_offset:

@@ -60,6 +60,7 @@ class Segment:
         "directory",
         "folder_entry_synced",
         "indexes_synced",
+        "is_cut",
         "offset_index",
         "size",
         "time_index",
@@ -99,6 +100,8 @@ class Segment:
         self._rolling_timestamp = _UNKNOWN
         self.folder_entry_synced = True
         self.indexes_synced = True
+        self.is_cut = False
+        """Shortened since the last sync: power loss would bring the removed bytes back."""
 
     @classmethod
     def create(
@@ -119,7 +122,7 @@ class Segment:
             file.truncate(0)
         if config.preallocate:
             file.truncate(config.segment_bytes)
-        segment._file = file
+        file.close()  # Opened again with the first append: most partitions are idle.
         segment.offset_index.create()
         segment.time_index.create()
         segment._max_timestamp = NO_TIMESTAMP
@@ -321,12 +324,7 @@ class Segment:
     def find_timestamp(self, timestamp: int, first_offset: int) -> tuple[int, int, int] | None:
         """(timestamp, offset, leader epoch) of the first record from `first_offset` on that is not
         older than `timestamp`."""
-        indexed, offset = self.time_index.lookup(timestamp)
-        if indexed != NO_TIMESTAMP and not self._is_time_entry(indexed, offset):
-            logger.warning("Rebuilding the indexes of %s: a time entry is false", self.path)
-            self.rebuild_indexes()
-            _, offset = self.time_index.lookup(timestamp)
-        found = self.locate(max(offset, first_offset))
+        found = self.locate(max(self._offset_before(timestamp), first_offset))
         if found is None:
             return None
         try:
@@ -338,6 +336,18 @@ class Segment:
         except BrokenBatch as broken:
             raise CorruptLog(self.path, broken.position, broken.reason) from None
         return None
+
+    def _offset_before(self, timestamp: int) -> int:
+        """An offset up to which nothing is younger than `timestamp`, by the time index."""
+        try:
+            indexed, offset = self.time_index.lookup(timestamp)
+            if indexed != NO_TIMESTAMP and not self._is_time_entry(indexed, offset):
+                raise CorruptFile(self.time_index.path, f"no batch ends {offset} at {indexed} ms")
+        except (CorruptFile, FileNotFoundError) as error:
+            logger.warning("Rebuilding the indexes of %s: %s", self.path, error)
+            self.rebuild_indexes()
+            _, offset = self.time_index.lookup(timestamp)
+        return offset
 
     # Changing the files
 
@@ -401,6 +411,7 @@ class Segment:
     def truncate_bytes(self, size: int) -> None:
         if size < self.size or self.file.size() != size:
             self.file.truncate(size)
+            self.is_cut = True
         self.size = size
 
     def sync(self, *, with_indexes: bool) -> None:
@@ -408,6 +419,7 @@ class Segment:
 
         The active segment is always scanned by recovery, so its indexes need no sync.
         """
+        self.is_cut = False
         self.file.sync()
         if with_indexes and not self.indexes_synced:
             self.sync_indexes()

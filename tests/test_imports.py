@@ -23,7 +23,8 @@ FLOORS = (
     {"raft", "security"},
     {"storage"},
     {"metadata"},
-    {"controller", "coordinator", "replication"},
+    {"controller", "replication"},
+    {"coordinator"},
     {"server", "client"},
     {"spark", "registry", "console", "metrics"},
     {"node"},
@@ -36,6 +37,8 @@ FLOORS = (
 PURE_ROOMS = {"config", "controller", "coordinator", "metadata", "protocol", "raft", "records"}
 DRIVERS = {
     "controller/controller.py",
+    "coordinator/runtime.py",
+    "coordinator/service.py",
     "metadata/log.py",
     "metadata/quorum_state.py",
     "metadata/replay.py",

@@ -1,0 +1,68 @@
+"""Coordinator records as they lie in their topics: Kafka's framing of keys and values.
+
+A key begins with the record's type (int16), a value with the version it was written in (int16).
+"""
+
+from __future__ import annotations
+
+import importlib
+import struct
+from collections.abc import Mapping
+from typing import Final
+
+from ottla.coordinator.outbox import CoordinatorRecord
+from ottla.protocol.codec import decoder, encoder
+
+_INT16: Final = struct.Struct(">h")
+_RECORDS: Final = "ottla.protocol.coordinator_records"
+
+GROUP_RECORDS: Final[Mapping[int, tuple[str, str]]] = {
+    0: ("legacy_offset_commit", "LegacyOffsetCommit"),
+    1: ("offset_commit", "OffsetCommit"),
+    2: ("group_metadata", "GroupMetadata"),
+    3: ("consumer_group_metadata", "ConsumerGroupMetadata"),
+    4: ("consumer_group_partition_metadata", "ConsumerGroupPartitionMetadata"),
+    5: ("consumer_group_member_metadata", "ConsumerGroupMemberMetadata"),
+    6: ("consumer_group_target_assignment_metadata", "ConsumerGroupTargetAssignmentMetadata"),
+    7: ("consumer_group_target_assignment_member", "ConsumerGroupTargetAssignmentMember"),
+    8: ("consumer_group_current_member_assignment", "ConsumerGroupCurrentMemberAssignment"),
+    16: ("consumer_group_regular_expression", "ConsumerGroupRegularExpression"),
+}
+"""Types of records in `__consumer_offsets` that Ottla writes and reads: module and class prefix."""
+
+TRANSACTION_RECORDS: Final[Mapping[int, tuple[str, str]]] = {
+    0: ("transaction_log", "TransactionLog"),
+}
+"""Types of records in `__transaction_state`."""
+
+
+def encode(
+    record: CoordinatorRecord, value_version: int | None = None
+) -> tuple[bytes, bytes | None]:
+    """Key and value bytes; the value in its newest version unless told otherwise."""
+    key = record.key
+    key_type = type(key).API_KEY
+    assert key_type is not None
+    key_bytes = _INT16.pack(key_type) + b"".join(encoder(type(key), 0)(key))  # type: ignore[arg-type]
+    if record.value is None:
+        return key_bytes, None
+    version = type(record.value).VERSIONS[1] if value_version is None else value_version
+    chunks = encoder(type(record.value), version)(record.value)
+    return key_bytes, _INT16.pack(version) + b"".join(chunks)  # type: ignore[arg-type]
+
+
+def decode(
+    key: bytes, value: bytes | None, types: Mapping[int, tuple[str, str]]
+) -> CoordinatorRecord | None:
+    """The record, or None if its type is one that this version of Ottla does not know."""
+    (key_type,) = _INT16.unpack_from(key)
+    found = types.get(key_type)
+    if found is None:
+        return None
+    module = importlib.import_module(f"{_RECORDS}.{found[0]}")
+    key_message = decoder(getattr(module, found[1] + "Key"), 0)(key, 2)[0]
+    if value is None:
+        return CoordinatorRecord(key_message, None)
+    (version,) = _INT16.unpack_from(value)
+    value_message = decoder(getattr(module, found[1] + "Value"), version)(value, 2)[0]
+    return CoordinatorRecord(key_message, value_message)

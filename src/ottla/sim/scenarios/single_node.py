@@ -12,13 +12,22 @@ import random
 from dataclasses import dataclass, field
 
 from ottla.client.connection import Connection
+from ottla.client.errors import ClientError
 from ottla.config.broker import BrokerConfig
 from ottla.node import Node
 from ottla.sim.history import End, Violation
 from ottla.sim.process import ProcessDied
 from ottla.sim.runtime import SimRuntime
+from ottla.sim.scenarios.mischief import make_mischief
 from ottla.sim.scenarios.topics import SimTopic, drawn_topic
-from ottla.sim.scenarios.workload import Reader, Writer, create_topic, read_all, topic_id
+from ottla.sim.scenarios.workload import (
+    Ledger,
+    Reader,
+    Writer,
+    create_topic,
+    read_all,
+    topic_id,
+)
 from ottla.sim.weather import drawn
 from ottla.sim.world import World
 
@@ -26,6 +35,7 @@ BROKER = "broker"
 CLIENT = "client"
 ADDRESS = (BROKER, 9092)
 STARTS_MAX = 20
+ATTEMPTS_MAX = 1000
 START_S_MAX = 300.0
 CHECK_S_MAX = 600.0
 
@@ -58,6 +68,7 @@ class SingleNode:
         self._last_end = End.CLEAN_STOP
         self._lost_power = False
         self._client = world.boot(CLIENT)
+        self._ledger = Ledger()
         self._node: Node
 
     def _drawn_config(self) -> BrokerConfig:
@@ -149,41 +160,52 @@ class SingleNode:
 
     async def _live(self, runtime: SimRuntime) -> None:
         stopping = self.chance.random() < 0.2
-        clients = self._clients()
-        running = [self._client.run(self._work(client), name="client") for client in clients]
+        running = self._start_clients()
+        mischief = asyncio.create_task(make_mischief(self.world, BROKER, CLIENT, self.chance))
         await asyncio.sleep(0.01 + self.chance.expovariate(1.0) * 0.7)
         try:
             if stopping:
-                await self._stop(runtime, clients)
+                await self._stop(runtime)
             else:
                 await self._crash(runtime)
         finally:
+            mischief.cancel()
+            self.world.network.heal()
             await self._end_clients(running)
-        self.summary.acknowledged += sum(c.acknowledged for c in clients if isinstance(c, Writer))
+        self.summary.acknowledged += self._ledger.acknowledged
         self._note_failures(runtime)
 
-    def _clients(self) -> list[Writer | Reader]:
-        life = self.summary.lives
-        writers = [
-            Writer(self._client, f"w{life}.{number}", self._topics)
-            for number in range(self.chance.randint(1, 4))
+    def _start_clients(self) -> list[asyncio.Future[None]]:
+        self._ledger = Ledger()
+        writers, readers = self.chance.randint(1, 4), self.chance.randint(0, 3)
+        return [
+            self._client.run(self._work(number, number < writers), name=f"client {number}")
+            for number in range(writers + readers)
         ]
-        readers = [Reader(self._client, self._topics) for _ in range(self.chance.randint(0, 3))]
-        return [*writers, *readers]
 
-    async def _work(self, client: Writer | Reader) -> None:
-        connection = await Connection.open(self._client, ADDRESS, client_id="sim")
-        try:
-            for topic in self._topics:
-                if not topic.topic_id:
-                    await create_topic(connection, topic)
-            await client.run(connection)
-        finally:
-            connection.close()
+    async def _work(self, number: int, writes: bool) -> None:
+        """One client after another, each on a connection of its own: a producer that came back
+        after a cut is a new one, since bytes of its old connection may still be on their way."""
+        for attempt in range(ATTEMPTS_MAX):
+            name = f"w{self.summary.lives}.{number}.{attempt}"
+            kind = Writer if writes else Reader
+            try:
+                connection = await Connection.open(self._client, ADDRESS, client_id=name)
+            except ClientError:
+                await asyncio.sleep(0.05)
+                continue
+            try:
+                for topic in self._topics:
+                    if not topic.topic_id:
+                        await create_topic(connection, topic)
+                await kind(self._client, name, self._topics, self._ledger).run(connection)
+            except ClientError:
+                pass
+            finally:
+                connection.close()
 
-    async def _stop(self, runtime: SimRuntime, clients: list[Writer | Reader]) -> None:
-        for client in clients:
-            client.refusals_allowed = True
+    async def _stop(self, runtime: SimRuntime) -> None:
+        self._ledger.refusals_allowed = True
         self._last_end = End.CLEAN_STOP
         async with asyncio.timeout(START_S_MAX):
             await runtime.run(self._close(runtime), name="stop")
@@ -217,7 +239,7 @@ class SingleNode:
         self.world.crash(CLIENT)
         for outcome in await asyncio.gather(*running, return_exceptions=True):
             for error in _causes(outcome):
-                if not isinstance(error, ProcessDied | OSError) and not _is_expected(error):
+                if not isinstance(error, ProcessDied):
                     raise error
         self._client = self.world.boot(CLIENT)
 
@@ -232,12 +254,6 @@ def _causes(outcome: object) -> list[BaseException]:
     if isinstance(outcome, BaseExceptionGroup):
         return [cause for inner in outcome.exceptions for cause in _causes(inner)]
     return [outcome] if isinstance(outcome, BaseException) else []
-
-
-def _is_expected(error: BaseException) -> bool:
-    from ottla.client.errors import ClientError
-
-    return isinstance(error, ClientError)
 
 
 def play(seed: int, *, lives: int = 6, world: World | None = None) -> Summary:

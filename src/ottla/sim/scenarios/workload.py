@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Sequence
+from dataclasses import dataclass
 from typing import Any
 
 from ottla.client.connection import Connection
@@ -65,19 +66,29 @@ async def topic_id(connection: Connection, name: str) -> bytes:
     return found
 
 
+@dataclass
+class Ledger:
+    """What all clients of one life of the broker share."""
+
+    acknowledged: int = 0
+    refusals_allowed: bool = False
+    """Set when the broker is told to stop: from then on it may refuse."""
+
+
 class Writer:
     """One producer. Every record has a name of its own and is sent once, so nothing repeats."""
 
-    def __init__(self, runtime: SimRuntime, name: str, topics: Sequence[SimTopic]) -> None:
+    def __init__(
+        self, runtime: SimRuntime, name: str, topics: Sequence[SimTopic], ledger: Ledger
+    ) -> None:
         self._chance = runtime.random
         self._clock = runtime.clock
+        self._ledger = ledger
         self._name = name
         self._topics = topics
         self._count = 0
         self._pause_s = self._chance.choice((0.0005, 0.005, 0.05))
         self._slots = asyncio.Semaphore(self._chance.randint(1, IN_FLIGHT_MAX))
-        self.acknowledged = 0
-        self.refusals_allowed = False
 
     async def run(self, connection: Connection) -> None:
         """Until the connection ends or the task is cancelled."""
@@ -135,9 +146,9 @@ class Writer:
     def _answered(self, history: PartitionHistory, records: Sequence[str], answer: Any) -> None:
         result = answer.responses[0].partition_responses[0]
         if result.error_code == ErrorCode.NONE:
-            self.acknowledged += len(records)
+            self._ledger.acknowledged += len(records)
             history.acknowledged(result.base_offset, records)
-        elif not self.refusals_allowed:
+        elif not self._ledger.refusals_allowed:
             raise Violation(
                 f"{history.name}: a healthy broker refused records: "
                 f"{ErrorCode.of(result.error_code).name} {result.error_message}"
@@ -147,10 +158,12 @@ class Writer:
 class Reader:
     """One consumer: reads somewhere, checks what it sees against what others were told."""
 
-    def __init__(self, runtime: SimRuntime, topics: Sequence[SimTopic]) -> None:
+    def __init__(
+        self, runtime: SimRuntime, name: str, topics: Sequence[SimTopic], ledger: Ledger
+    ) -> None:
         self._chance = runtime.random
         self._topics = topics
-        self.refusals_allowed = False
+        self._ledger = ledger
 
     async def run(self, connection: Connection) -> None:
         topic = self._chance.choice(self._topics)
@@ -170,7 +183,7 @@ class Reader:
             except ClientError:
                 return
             except Violation:
-                if self.refusals_allowed:
+                if self._ledger.refusals_allowed:
                     return
                 raise
             for offset, name in fetched:

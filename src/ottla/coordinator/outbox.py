@@ -31,9 +31,11 @@ class Outbox:
     when they are committed: nobody is told what a crash could take back.
     """
 
-    __slots__ = ("records", "replies", "timers")
+    __slots__ = ("producer", "records", "replies", "timers")
 
     def __init__(self) -> None:
+        self.producer: tuple[int, int] | None = None
+        """Id and epoch of the producer in whose transaction the records are written, if in one."""
         self.records: list[CoordinatorRecord] = []
         self.replies: list[tuple[Any, Message]] = []
         self.timers: dict[Hashable, int | None] = {}

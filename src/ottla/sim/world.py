@@ -87,18 +87,20 @@ class World:
     def crash(self, host: str, *, power_loss: bool = False) -> None:
         """End the machine's process now. Its page cache stays, unless power is lost."""
         machine = self.machine(host)
-        if not machine.is_up:
-            return
+        self.trace.add(host, "loses power" if power_loss else "is killed")
+        if machine.is_up:
+            self._kill(machine, power_loss)
+        if power_loss:
+            machine.volume.power_loss()
+
+    def _kill(self, machine: Machine, power_loss: bool) -> None:
         assert machine.runtime is not None
         process = machine.runtime.process
-        self.trace.add(host, "loses power" if power_loss else "is killed")
         # Held, or dropping their sockets would finalize them here, running cleanup code.
         self._graveyard += self.loop.unfinished(process)
         process.die()
         self.network.process_died(process, power_loss=power_loss)
         machine.volume.process_killed()
-        if power_loss:
-            machine.volume.power_loss()
 
     def crash_within(self, host: str, operations: int, *, power_loss: bool = False) -> None:
         """Crash inside the disk operation that comes after this many more changing ones."""

@@ -4,16 +4,25 @@ from __future__ import annotations
 
 import asyncio
 import random
+from collections.abc import Callable
 
 from ottla.sim.world import World
 
 PAUSE_BETWEEN_S = 0.4
 
 
-async def make_mischief(world: World, broker: str, client: str, chance: random.Random) -> None:
+async def make_mischief(
+    world: World,
+    broker: str,
+    client: str,
+    chance: random.Random,
+    break_disk: Callable[[], None] | None,
+) -> None:
     """One trouble after another until cancelled; some days there is none."""
     if chance.random() < 0.4:
         return
+    if break_disk is not None and chance.random() < 0.3:
+        world.loop.call_later(chance.random(), break_disk)
     while True:
         await asyncio.sleep(chance.expovariate(1.0) * PAUSE_BETWEEN_S)
         if world.machine(broker).is_up:

@@ -34,6 +34,7 @@ from ottla.sim.world import World
 BROKER = "broker"
 CLIENT = "client"
 ADDRESS = (BROKER, 9092)
+SECOND_DIR = "/data/b"
 STARTS_MAX = 20
 ATTEMPTS_MAX = 1000
 START_S_MAX = 300.0
@@ -47,11 +48,13 @@ class Summary:
     acknowledged: int = 0
     checked: int = 0
     crashes_in_start: int = 0
+    disks_broken: int = 0
 
     def __str__(self) -> str:
         ends = ", ".join(f"{count} x {end}" for end, count in self.ends.items())
         return (
-            f"{self.lives} lives ({ends}; {self.crashes_in_start} crashes while starting), "
+            f"{self.lives} lives ({ends}; {self.crashes_in_start} crashes while starting, "
+            f"{self.disks_broken} broken disks), "
             f"{self.acknowledged} records acknowledged, {self.checked} checked"
         )
 
@@ -77,7 +80,7 @@ class SingleNode:
             "process.roles": "broker,controller",
             "listeners": f"PLAINTEXT://{BROKER}:{ADDRESS[1]},CONTROLLER://{BROKER}:9093",
             "controller.listener.names": "CONTROLLER",
-            "log.dirs": "/data/a" if self.chance.random() < 0.7 else "/data/a,/data/b",
+            "log.dirs": "/data/a" if self.chance.random() < 0.7 else f"/data/a,{SECOND_DIR}",
             "log.retention.check.interval.ms": "1000",
             "log.flush.offset.checkpoint.interval.ms": str(self.chance.choice((300, 60_000))),
             "log.index.size.max.bytes": "4096",
@@ -161,7 +164,10 @@ class SingleNode:
     async def _live(self, runtime: SimRuntime) -> None:
         stopping = self.chance.random() < 0.2
         running = self._start_clients()
-        mischief = asyncio.create_task(make_mischief(self.world, BROKER, CLIENT, self.chance))
+        break_disk = self._break_disk if len(self._config.log_dirs) > 1 else None
+        mischief = asyncio.create_task(
+            make_mischief(self.world, BROKER, CLIENT, self.chance, break_disk)
+        )
         await asyncio.sleep(0.01 + self.chance.expovariate(1.0) * 0.7)
         try:
             if stopping:
@@ -171,6 +177,7 @@ class SingleNode:
         finally:
             mischief.cancel()
             self.world.network.heal()
+            self._replace_disk()
             await self._end_clients(running)
         self.summary.acknowledged += self._ledger.acknowledged
         self._note_failures(runtime)
@@ -204,14 +211,30 @@ class SingleNode:
             finally:
                 connection.close()
 
+    def _break_disk(self) -> None:
+        """The second data folder fails for the rest of this life; the first one has to go on."""
+        if self.world.machine(BROKER).is_up:
+            self.summary.disks_broken += 1
+            self._ledger.disk_broken = True
+            operations = self.chance.choice((("sync",), ("write",), ("read",), ()))
+            self.world.machine(BROKER).faults.fail(SECOND_DIR, *operations)
+
+    def _replace_disk(self) -> None:
+        """A page cache that a failed sync has made a liar of must not be believed: power off."""
+        if self._ledger.disk_broken:
+            self.world.crash(BROKER, power_loss=True)
+            self._lost_power = True
+            self.world.machine(BROKER).faults.heal()
+
     async def _stop(self, runtime: SimRuntime) -> None:
         self._ledger.refusals_allowed = True
         self._last_end = End.CLEAN_STOP
         async with asyncio.timeout(START_S_MAX):
             await runtime.run(self._close(runtime), name="stop")
-        for topic in self._topics:
-            for history in topic.partitions:
-                history.stopped_cleanly()
+        if not self._ledger.disk_broken:
+            for topic in self._topics:
+                for history in topic.partitions:
+                    history.stopped_cleanly()
         power_loss = self.chance.random() < 0.5
         self.world.crash(BROKER, power_loss=power_loss)
 

@@ -35,6 +35,14 @@ PADDING_BYTES = (0, 10, 10, 300, 5000)
 IN_FLIGHT_MAX = 5
 
 
+class Refused(Violation):
+    """A broker that is well would have answered."""
+
+    def __init__(self, message: str, code: int) -> None:
+        super().__init__(message)
+        self.code = code
+
+
 async def create_topic(connection: Connection, topic: SimTopic) -> None:
     request = CreateTopicsRequest(
         topics=[
@@ -73,6 +81,12 @@ class Ledger:
     acknowledged: int = 0
     refusals_allowed: bool = False
     """Set when the broker is told to stop: from then on it may refuse."""
+    disk_broken: bool = False
+    """Set when one of its disks fails: from then on that may be a reason to refuse."""
+
+    def may_refuse(self, code: int) -> bool:
+        storage_error = code == ErrorCode.KAFKA_STORAGE_ERROR
+        return self.refusals_allowed or (self.disk_broken and storage_error)
 
 
 class Writer:
@@ -148,7 +162,7 @@ class Writer:
         if result.error_code == ErrorCode.NONE:
             self._ledger.acknowledged += len(records)
             history.acknowledged(result.base_offset, records)
-        elif not self._ledger.refusals_allowed:
+        elif not self._ledger.may_refuse(result.error_code):
             raise Violation(
                 f"{history.name}: a healthy broker refused records: "
                 f"{ErrorCode.of(result.error_code).name} {result.error_message}"
@@ -182,8 +196,9 @@ class Reader:
                 )
             except ClientError:
                 return
-            except Violation:
-                if self._ledger.refusals_allowed:
+            except Refused as refused:
+                if self._ledger.may_refuse(refused.code):
+                    await asyncio.sleep(0.05)
                     return
                 raise
             for offset, name in fetched:
@@ -222,7 +237,7 @@ async def fetch(
     partition = response.responses[0].partitions[0]
     if response.error_code or partition.error_code:
         code = ErrorCode.of(response.error_code or partition.error_code)
-        raise Violation(f"{topic.name}-{index} cannot be read at {position}: {code.name}")
+        raise Refused(f"{topic.name}-{index} cannot be read at {position}: {code.name}", code)
     return _names(partition.records, position)
 
 

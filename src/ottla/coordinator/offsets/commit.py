@@ -1,0 +1,123 @@
+"""OffsetCommit and TxnOffsetCommit: what may be stored, and the answer partition by partition."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Final, TypeAlias
+
+from ottla.coordinator.offsets.store import NO_EXPIRY, NO_TRANSACTION, CommittedOffset, OffsetStore
+from ottla.coordinator.outbox import Now, Outbox
+from ottla.protocol.errors import ErrorCode
+from ottla.protocol.messages.offset_commit import (
+    OffsetCommitRequest,
+    OffsetCommitRequestPartition,
+    OffsetCommitResponse,
+    OffsetCommitResponsePartition,
+    OffsetCommitResponseTopic,
+)
+from ottla.protocol.messages.txn_offset_commit import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestPartition,
+    TxnOffsetCommitResponse,
+    TxnOffsetCommitResponsePartition,
+    TxnOffsetCommitResponseTopic,
+)
+from ottla.protocol.uuids import ZERO_UUID
+
+BROKER_DECIDES: Final = -1
+"""The retention time of a client that leaves it to the broker."""
+_OK: Final = int(ErrorCode.NONE)
+_TOO_LARGE: Final = int(ErrorCode.OFFSET_METADATA_TOO_LARGE)
+
+PartitionCheck: TypeAlias = Callable[[str, bytes, int], ErrorCode | None]
+"""(topic name, topic id, partition) -> why the member may not commit it, if so."""
+
+
+def commit(
+    store: OffsetStore,
+    request: OffsetCommitRequest,
+    *,
+    metadata_bytes_max: int,
+    now: Now,
+    outbox: Outbox,
+    check: PartitionCheck | None = None,
+) -> OffsetCommitResponse:
+    """Store what the request commits, whose sender was found to be entitled to it."""
+    retention_ms = request.retention_time_ms
+    expire_ms = NO_EXPIRY if retention_ms == BROKER_DECIDES else now.wall_ms + retention_ms
+    response = OffsetCommitResponse()
+    for topic in request.topics:
+        answers = []
+        for partition in topic.partitions:
+            index = partition.partition_index
+            error = _OK
+            if check is not None:
+                error = int(check(topic.name, topic.topic_id, index) or _OK)
+            if not error and _too_long(partition.committed_metadata, metadata_bytes_max):
+                error = _TOO_LARGE
+            if not error:
+                offset = _offset(store, partition, now, expire_ms, topic.topic_id)
+                store.commit(request.group_id, topic.name, index, offset, outbox)
+            answers.append(OffsetCommitResponsePartition(partition_index=index, error_code=error))
+        response.topics.append(
+            OffsetCommitResponseTopic(name=topic.name, topic_id=topic.topic_id, partitions=answers)
+        )
+    return response
+
+
+def commit_in_transaction(
+    store: OffsetStore,
+    request: TxnOffsetCommitRequest,
+    *,
+    metadata_bytes_max: int,
+    now: Now,
+    outbox: Outbox,
+    check: PartitionCheck | None = None,
+) -> TxnOffsetCommitResponse:
+    """The same, but the offsets wait for the end of the transaction."""
+    assert request.producer_id != NO_TRANSACTION
+    outbox.producer = (request.producer_id, request.producer_epoch)
+    response = TxnOffsetCommitResponse()
+    for topic in request.topics:
+        answers = []
+        for partition in topic.partitions:
+            index = partition.partition_index
+            error = _OK
+            if check is not None:
+                error = int(check(topic.name, ZERO_UUID, index) or _OK)
+            if not error and _too_long(partition.committed_metadata, metadata_bytes_max):
+                error = _TOO_LARGE
+            if not error:
+                offset = _offset(store, partition, now, NO_EXPIRY, ZERO_UUID)
+                place = (request.group_id, topic.name, index)
+                store.commit(*place, offset, outbox, request.producer_id)
+            answers.append(
+                TxnOffsetCommitResponsePartition(partition_index=index, error_code=error)
+            )
+        response.topics.append(TxnOffsetCommitResponseTopic(name=topic.name, partitions=answers))
+    return response
+
+
+def _too_long(metadata: str | None, bytes_max: int) -> bool:
+    # Kafka counts UTF-16 units here, whatever the setting's name says.
+    if metadata is None or 2 * len(metadata) <= bytes_max:
+        return False
+    return len(metadata.encode("utf-16-le", "surrogatepass")) // 2 > bytes_max
+
+
+def _offset(
+    store: OffsetStore,
+    partition: OffsetCommitRequestPartition | TxnOffsetCommitRequestPartition,
+    now: Now,
+    expire_ms: int,
+    topic_id: bytes,
+) -> CommittedOffset:
+    return CommittedOffset(
+        partition.committed_offset,
+        partition.committed_leader_epoch,
+        partition.committed_metadata or "",
+        now.wall_ms,
+        expire_ms,
+        topic_id,
+        store.next_order(),
+    )

@@ -408,3 +408,30 @@ def test_a_batch_corrects_an_epoch_left_from_before_a_truncation(tmp_path: Path)
     assert log.epochs.entries == [(3, 0), (4, 1), (6, 2)]
     again = open_log(tmp_path / "t-0", SMALL, clean=False)
     assert again.epochs.entries == [(3, 0), (4, 1), (6, 2)]
+
+
+def test_nothing_is_kept_after_a_hole_that_power_loss_left(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    expected = written(tmp_path / "t-0")
+    names = [name for name in file_names(tmp_path / "t-0") if name.endswith(".log")]
+    path = tmp_path / "t-0" / names[0]
+    sizes = [header.size for header, _ in batches(path.read_bytes())]
+    os.truncate(path, sum(sizes[:-2]))
+    with caplog.at_level(logging.WARNING, RECOVERY):
+        log = open_log(tmp_path / "t-0", SMALL, clean=False)
+    assert log.end_offset == (len(sizes) - 2) * 2
+    assert "are lost" in caplog.text
+    assert_usable(log, expected[: log.end_offset])
+
+
+def test_a_batch_of_an_earlier_leader_cannot_follow_a_later_one(tmp_path: Path) -> None:
+    """It is left from before a truncation, brought back by power loss."""
+    log = open_log(tmp_path / "t-0", SMALL)
+    append(log, b"a", epoch=3)
+    append(log, b"b", epoch=5)
+    log.close(clean=True)
+    with (tmp_path / "t-0" / "00000000000000000000.log").open("ab") as file:
+        file.write(make_batch([b"old"], base_offset=2, partition_leader_epoch=4))
+    again = open_log(tmp_path / "t-0", SMALL, clean=False)
+    assert values_of(again) == [(0, b"a"), (1, b"b")]

@@ -44,7 +44,7 @@ class Housekeeping:
         self._timers: dict[Job, Timer] = {}
         self._high_watermarks: Callable[[], dict[tuple[str, int], int]] | None = None
         self._doomed: list[tuple[int, str]] = []
-        self._checkpoint_due: set[str] = set()
+        self._cut_logs: dict[Log, None] = {}
         self._stopped = False
 
     def start(self, high_watermarks: Callable[[], dict[tuple[str, int], int]]) -> None:
@@ -153,15 +153,22 @@ class Housekeeping:
             self._manager.fail_dir(log_dir.path, error)
 
     def checkpoint_soon(self, log: Log) -> None:
-        """A log was cut or deleted: what the checkpoint says of it must not outlive it long."""
-        if not self._checkpoint_due:
-            self._after(CHECKPOINT_SOON_MS, self._checkpoint_due_dirs)
-        self._checkpoint_due.add(log.parent_directory)
+        """A log was cut or deleted: neither the checkpoint nor the disk may say otherwise long."""
+        if not self._cut_logs:
+            self._after(CHECKPOINT_SOON_MS, self._settle_cuts)
+        self._cut_logs[log] = None
 
-    async def _checkpoint_due_dirs(self) -> int:
-        due, self._checkpoint_due = self._checkpoint_due, set()
+    async def _settle_cuts(self) -> int:
+        cut, self._cut_logs = self._cut_logs, {}
+        for log in cut:
+            if log.failure is None:
+                try:
+                    await self._runtime.in_thread(log.sync_cuts)
+                except OSError as error:
+                    self._manager.fail_dir(log.parent_directory, error)
+        paths = {log.parent_directory for log in cut}
         for log_dir in self._manager.online_dirs():
-            if log_dir.path in due and log_dir.loaded:
+            if log_dir.path in paths and log_dir.loaded:
                 await self._checkpoint_dir(log_dir)
         return INTERVAL_MAX_MS
 

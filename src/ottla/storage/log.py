@@ -196,7 +196,8 @@ class Log:
             loaded = loader.load(names)
             log = cls(disk, directory, topic, partition, config, clock, loaded, topic_id)
             log._identity_synced = bool(names) and clean
-            log._delete_segments(loaded.dropped)
+            if loaded.dropped_paths:
+                log._remove_later(loaded.dropped_paths)
         except OSError as error:
             raise LogDirFailure(os.path.dirname(directory), error) from error
         return log
@@ -605,6 +606,15 @@ class Log:
             self._disk.sync_dir(self.directory)
         self._has_removed_names = False
 
+    def sync_cuts(self) -> None:
+        """Make truncations and removed names durable. Meant for a thread, soon after either."""
+        for segment in self._segments:
+            if segment.is_cut:
+                self._sync_segment(segment, with_indexes=False)
+        if self._has_removed_names:
+            self._has_removed_names = False
+            self._disk.sync_dir(self.directory)
+
     def _sync_segment(self, segment: Segment, *, with_indexes: bool) -> bool:
         try:
             segment.sync(with_indexes=with_indexes)
@@ -668,9 +678,13 @@ class Log:
         dropped = self._segments[kept + 1 :]
         self._segments = self._segments[: kept + 1]
         self._active = self._segments[-1]
+        # From the end backwards, and each step durable before the next, so that a crash at any
+        # point leaves a beginning of the log.
+        if dropped:
+            self._delete_segments(dropped[::-1])
+            self._disk.sync_dir(self.directory)
         self.end_offset = min(offset, self._active.truncate_to(offset))
         self._new_generation()
-        self._delete_segments(dropped)
         self.log_start_offset = min(self.log_start_offset, self.end_offset)
         self.epochs.truncate_from_end(self.end_offset)
         self._epoch = self.epochs.latest
@@ -715,7 +729,7 @@ class Log:
             raise LogFailed(self.directory, self.failure)
         try:
             dropped, self._segments = self._segments, []
-            self._delete_segments(dropped)
+            self._delete_segments(dropped[::-1])
             self._add_segment(offset)
             self.end_offset = offset
             self.log_start_offset = offset if log_start_offset is None else log_start_offset
@@ -785,7 +799,8 @@ class Log:
         return count
 
     def _delete_segments(self, segments: list[Segment]) -> None:
-        """Rename the files out of the way now; they are removed after `file.delete.delay.ms`."""
+        """Rename the files out of the way now, in the order given; they are removed after
+        `file.delete.delay.ms`."""
         if not segments:
             return
         paths = []
@@ -800,6 +815,9 @@ class Log:
                 except FileNotFoundError:
                     pass
         self._has_removed_names = True
+        self._remove_later(paths)
+
+    def _remove_later(self, paths: list[str]) -> None:
         due_ms = self._clock.wall_ms() + self.config.file_delete_delay_ms
         self.pending_deletions.append(PendingDeletion(due_ms, paths))
 

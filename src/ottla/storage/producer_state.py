@@ -124,6 +124,7 @@ class ProducerState:
 
     __slots__ = (
         "_snapshot_offset",
+        "_snapshot_synced",
         "end_offset",
         "ongoing",
         "producers",
@@ -141,6 +142,7 @@ class ProducerState:
         self.snapshots = sorted(snapshots)
         """Offsets for which there is a snapshot file."""
         self._snapshot_offset = 0
+        self._snapshot_synced = True
 
     def update(self, header: HeaderFields, batch: Buffer) -> CompletedTransaction | None:
         """Take note of a batch with a producer id; the transaction it ends, if any.
@@ -234,8 +236,11 @@ class ProducerState:
     # Snapshot files
 
     def take_snapshot(self, disk: Disk, directory: str, *, sync: bool = False) -> bool:
-        """Write the state at `end_offset`, unless the last snapshot says the same; was it new?"""
-        if self.end_offset <= self._snapshot_offset:
+        """Write the state at `end_offset`, unless the last snapshot says the same.
+
+        True if a name was added to the folder that is not known to be durable.
+        """
+        if self.end_offset <= self._snapshot_offset and (self._snapshot_synced or not sync):
             return False
         file = disk.open(snapshot_path(directory, self.end_offset), create=True)
         try:
@@ -249,6 +254,7 @@ class ProducerState:
         if self.end_offset not in self.snapshots:
             insort(self.snapshots, self.end_offset)
         self._snapshot_offset = self.end_offset
+        self._snapshot_synced = sync
         return True
 
     def load_snapshot(self, disk: Disk, directory: str, offset: int) -> None:

@@ -46,8 +46,8 @@ class LoadedLog(NamedTuple):
     recovery_point: int
     epochs: LeaderEpochs
     producers: ProducerState
-    dropped: list[Segment]
-    """Segments after a damaged one, still to be deleted."""
+    dropped_paths: list[str]
+    """Files of segments after a damaged one, renamed and still to be removed."""
 
 
 class LogLoader:
@@ -73,7 +73,7 @@ class LogLoader:
         self._clean = clean
         self._names: set[str] = set()
         self._segments: list[Segment] = []
-        self._dropped: list[Segment] = []
+        self._dropped_paths: list[str] = []
         self._epochs = LeaderEpochs()
         self._epoch_checked = self._epoch_checked_until = -1
         self._producers = ProducerState()
@@ -104,7 +104,7 @@ class LogLoader:
             end_offset if whole else min(self._recovery_point, end_offset),
             self._epochs,
             self._producers,
-            self._dropped,
+            self._dropped_paths,
         )
 
     # Files
@@ -217,7 +217,7 @@ class LogLoader:
                 end_offset,
                 self._log_start_offset,
             )
-            self._dropped += self._segments
+            self._drop(self._segments)
             self._segments = []
             self._epochs.clear()
             self._producers.clear(self._log_start_offset)
@@ -245,9 +245,12 @@ class LogLoader:
                 break
             self._producers.end_offset = max(segment.base_offset, end_offset)
             self._producers.take_snapshot(self._disk, self._directory)
-            end_offset, cut_bytes = self._recover_segment(segment)
-            if cut_bytes and suspect[index + 1 :]:
+            end_offset, whole_bytes = self._recover_segment(segment)
+            if whole_bytes < segment.size and suspect[index + 1 :]:
+                # Before the cut, or a crash between the two leaves a hole.
                 self._drop_after(first + index, end_offset)
+            self._cut(segment, whole_bytes)
+            if segment is self._segments[-1]:
                 break
         self._producers.end_offset = end_offset
         self._producers.take_snapshot(self._disk, self._directory)
@@ -275,7 +278,7 @@ class LogLoader:
         return max(0, len(before) - 1)
 
     def _recover_segment(self, segment: Segment) -> tuple[int, int]:
-        """(offset after its last whole batch, bytes cut off)."""
+        """(offset after its last whole batch, size up to there)."""
         segment.offset_index.forget()
         segment.time_index.forget()
         segment.offset_index.create()
@@ -283,9 +286,13 @@ class LogLoader:
         segment.transaction_index.reset()
         segment.reset_notes()
         whole_bytes, end_offset = 0, segment.base_offset
+        epoch = self._epochs.epoch_of_offset(end_offset - 1)
         try:
             for position, header, batch in verify(segment.file, segment.size):
-                last_offset = self._checked_last_offset(segment, position, header, end_offset)
+                last_offset = _checked_last_offset(segment, position, header, end_offset)
+                if 0 <= header[2] < epoch:
+                    raise BrokenBatch(position, f"leader epoch {header[2]} after {epoch}")
+                epoch = header[2]
                 size = LOG_OVERHEAD + header[1]
                 segment.note(position, size, last_offset, header[8])
                 self._note_epoch(header)
@@ -299,38 +306,25 @@ class LogLoader:
                 "Let Kafka rewrite the topic, or move the folder away",
             ) from None
         except BrokenBatch as broken:
-            cut_bytes = segment.size - broken.position
             logger.warning(
                 "Cut %d bytes off the end of %s, which now ends at offset %d: %s",
-                cut_bytes,
+                segment.size - whole_bytes,
                 segment.path,
                 end_offset,
                 broken,
             )
-        else:
-            cut_bytes = 0
+        return end_offset, whole_bytes
+
+    def _cut(self, segment: Segment, whole_bytes: int) -> None:
         segment.truncate_bytes(whole_bytes)
         segment.finish_indexes()
-        return end_offset, cut_bytes
-
-    def _checked_last_offset(
-        self, segment: Segment, position: int, header: HeaderFields, expected_offset: int
-    ) -> int:
-        last_offset = header[0] + header[6]
-        if (
-            header[0] < expected_offset
-            or header[6] < 0
-            or last_offset - segment.base_offset > RELATIVE_OFFSET_MAX
-        ):
-            raise BrokenBatch(
-                position, f"offsets {header[0]} to {last_offset} cannot follow {expected_offset}"
-            )
-        return last_offset
+        if segment.is_cut:
+            # Or power loss brings the cut bytes back, in the middle of what is appended from now.
+            segment.sync(with_indexes=False)
 
     def _drop_after(self, index: int, end_offset: int) -> None:
         dropped = self._segments[index + 1 :]
         del self._segments[index + 1 :]
-        self._dropped += dropped
         logger.warning(
             "Dropping %d segments of %s from offset %d on: the log now ends at %d",
             len(dropped),
@@ -338,6 +332,13 @@ class LogLoader:
             dropped[0].base_offset,
             end_offset,
         )
+        self._drop(dropped)
+
+    def _drop(self, segments: list[Segment]) -> None:
+        """Backwards and durable, so that a crash on the way leaves a beginning of the log."""
+        for segment in reversed(segments):
+            self._dropped_paths += segment.mark_deleted()
+        self._disk.sync_dir(self._directory)
 
     # Producers
 
@@ -355,9 +356,6 @@ class LogLoader:
                 state.remove_snapshot(self._disk, self._directory, offset)
         else:
             state.clear(start_offset)
-            if self._clean and not state.snapshots:
-                # No snapshot after a clean shutdown: there never were producers to remember.
-                state.end_offset = upto_offset
         for segment, following in zip(self._segments, [*self._segments[1:], None], strict=True):
             if following is not None and following.base_offset <= state.end_offset:
                 continue
@@ -417,3 +415,19 @@ class LogLoader:
                 or (offset < last_base and offset not in bases)
             ):
                 self._producers.remove_snapshot(self._disk, self._directory, offset)
+
+
+def _checked_last_offset(
+    segment: Segment, position: int, header: HeaderFields, expected_offset: int
+) -> int:
+    """The last offset of a batch that may stand where one from `expected_offset` on is due."""
+    last_offset = header[0] + header[6]
+    if (
+        header[0] < expected_offset
+        or header[6] < 0
+        or last_offset - segment.base_offset > RELATIVE_OFFSET_MAX
+    ):
+        raise BrokenBatch(
+            position, f"offsets {header[0]} to {last_offset} cannot follow {expected_offset}"
+        )
+    return last_offset

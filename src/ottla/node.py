@@ -9,6 +9,7 @@ and closes them the other way round.
 from __future__ import annotations
 
 import asyncio
+import os.path
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final
 
@@ -151,6 +152,10 @@ class Node:
                 self.controller.directories_changed(self.log_manager.directory_ids()),
                 name="report-failed-dir",
             )
+
+    def file_failed(self, path: str, cause: OSError) -> None:
+        """A segment could not be read while it was being sent."""
+        self.log_manager.fail_dir(os.path.dirname(os.path.dirname(path)), cause)
 
     def _fail(self, reason: Exception) -> None:
         if not self.failure.done():

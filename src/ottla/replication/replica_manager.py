@@ -12,6 +12,7 @@ from ottla.logs import get_logger
 from ottla.metadata.delta import MetadataDelta
 from ottla.metadata.image import MetadataImage, PartitionImage, TopicImage
 from ottla.protocol.errors import ErrorCode, KafkaError
+from ottla.protocol.uuids import UNASSIGNED_DIRECTORY
 from ottla.replication.partition import Partition
 from ottla.replication.topic import HostedTopic
 from ottla.storage.errors import LogDirFailure
@@ -38,6 +39,7 @@ class ReplicaManager:
         self._node_id = node_id
         self._default_config = TopicConfig.build(config, {})
         self._to_create: dict[Partition, None] = {}
+        self._starting = False
         self._placed: dict[tuple[bytes, int], bytes] = {}
         self.report_folders: Callable[[dict[tuple[bytes, int], bytes]], object] | None = None
         """Told in which folder new partitions lie, where there is more than one to choose from: the
@@ -70,8 +72,10 @@ class ReplicaManager:
 
     def load(self, image: MetadataImage) -> None:
         """Host everything that is assigned to this broker, on the logs that were found on disk."""
+        self._starting = True
         for topic in image.topics.values():
             self._host(topic, image)
+        self._starting = False
         self._create_logs_soon()
 
     def apply(self, delta: MetadataDelta, image: MetadataImage) -> None:
@@ -135,10 +139,17 @@ class ReplicaManager:
         found = self._log_manager.get(partition.topic, partition.index)
         if found is not None:
             partition.attach(found)
-        elif self._log_manager.is_offline(assigned.directory_of(self._node_id)):
+        elif self._may_be_offline(assigned.directory_of(self._node_id)):
             partition.set_error(ErrorCode.KAFKA_STORAGE_ERROR)
         else:
             self._to_create[partition] = None
+
+    def _may_be_offline(self, directory: bytes) -> bool:
+        """Whether the log may exist on a disk that does not work. It must not be begun anew then:
+        what was acknowledged would be gone from view, and the partition there twice in the end."""
+        if self._starting and directory == UNASSIGNED_DIRECTORY:
+            return not all(log_dir.online for log_dir in self._log_manager.dirs)
+        return self._log_manager.is_offline(directory)
 
     def _drop(self, topic: TopicImage) -> None:
         hosted = self.topics_by_id.pop(topic.id, None)

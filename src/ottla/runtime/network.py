@@ -28,7 +28,8 @@ class Socket(Protocol):
         ...
 
     def send_file(self, part: FileSlice) -> int:
-        """Copy from the file to the socket inside the kernel; may take fewer bytes than given."""
+        """Copy from the file to the socket inside the kernel; may take fewer bytes than given, and
+        takes none where the file has ended."""
         ...
 
     def on_readable(self, callback: Callable[[], None] | None) -> None:

@@ -9,6 +9,7 @@ the bytes that really came, so a client cannot make the broker reserve what it d
 from __future__ import annotations
 
 import asyncio
+import errno
 import struct
 from collections import deque
 from collections.abc import Coroutine
@@ -41,6 +42,8 @@ TURN_S_MAX: Final = 0.01
 """So long one connection may be served before the others have their turn."""
 REQUESTS_BETWEEN_CLOCK_LOOKS: Final = 16
 GATHERED_BUFFERS_MAX: Final = 64
+DISK_ERRORS: Final = frozenset({errno.EIO, errno.ESTALE, errno.ENODATA, errno.EUCLEAN})
+"""What `sendfile` says when the file is at fault and not the client."""
 
 
 class BadFrame(Exception):
@@ -441,7 +444,12 @@ class Connection:
         return True
 
     def _send_file(self, part: FileSlice) -> bool:
-        sent = self._socket.send_file(part)
+        try:
+            sent = self._socket.send_file(part)
+        except OSError as error:
+            if error.errno in DISK_ERRORS:
+                self._server.node.file_failed(part.file.path, error)
+            raise
         if sent == part.count:
             self._out.popleft()
             return True

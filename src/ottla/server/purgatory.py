@@ -107,9 +107,11 @@ class DelayedProduce(_Delayed):
         self._answer = answer
 
     def advanced(self, partition: Partition, gained_bytes: int) -> None:
-        if partition.high_watermark >= self._needed[partition]:
+        # One waiter that is answered may bring the next append, and with it this call twice.
+        needed = self._needed.get(partition)
+        if needed is not None and partition.high_watermark >= needed:
             del self._needed[partition]
-            del partition.waiters[self]
+            partition.waiters.pop(self, None)
             if not self._needed:
                 self._finish()
 

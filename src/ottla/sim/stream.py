@@ -116,8 +116,6 @@ class SimSocket:
     def send_file(self, part: FileSlice) -> int:
         room = self._room()
         data = part.file.read_at(part.offset, min(part.count, room))
-        if part.count and not data:
-            raise OSError(errno.EIO, f"the file ended before offset {part.offset}")
         return self._send(data)
 
     def _room(self) -> int:

@@ -44,6 +44,7 @@ def handle(
     production = Production(context, request)
     if production.check():
         return production.append()
+    production.keep_batches()
     return production.open_and_append()
 
 
@@ -140,12 +141,17 @@ class Production:
 
     # --- opening --------------------------------------------------------------------------------
 
+    def keep_batches(self) -> None:
+        """Copy the batches: the receive buffer is used again before a coroutine takes its first
+        step."""
+        for item in self._items:
+            if item.error is None:
+                item.records = memoryview(bytearray(item.records))
+
     async def open_and_append(self) -> ProduceResponse | DelayedProduce | None:
         """Look into batches, recompress them if asked for, beside the loop; then append. The
         connection waits, so that the order of its batches is kept; other connections do not."""
         items = [item for item in self._items if item.error is None]
-        for item in items:  # the receive buffer is used again while we wait
-            item.records = memoryview(bytearray(item.records))
         await self._context.node.runtime.in_thread(self._open, items)
         return self.append()
 

@@ -1,0 +1,93 @@
+"""The two brokers of a comparison, and the rounds in which they take turns."""
+
+from __future__ import annotations
+
+import itertools
+import shutil
+from collections.abc import Callable, Mapping
+from pathlib import Path
+
+from bench.brokers import Broker, Kafka, Ottla
+from bench.results import Reading, Results
+
+MakeBroker = Callable[[Path, Mapping[str, str] | None], Broker]
+Work = Callable[[Broker], list[Reading]]
+
+
+class Side:
+    """One of the two: makes brokers of its kind, and keeps one running from its first use on.
+
+    The one that runs on is for all that is measured warm; a JVM needs a while to show its best.
+    """
+
+    def __init__(self, name: str, folder: Path, make: MakeBroker) -> None:
+        self.name = name
+        self._folder = folder
+        self._make = make
+        self._numbers = itertools.count()
+        self._lasting: Broker | None = None
+
+    def fresh(self, options: Mapping[str, str] | None = None) -> Broker:
+        """A broker on an empty folder, not yet started; the caller removes it."""
+        return self._make(self._folder / f"{self.name}-{next(self._numbers)}", options)
+
+    @property
+    def lasting(self) -> Broker:
+        if self._lasting is None:
+            self._lasting = self.fresh()
+            self._lasting.start()
+        return self._lasting
+
+    def close(self) -> None:
+        if self._lasting is not None:
+            self._lasting.remove()
+            self._lasting = None
+
+
+class Bench:
+    def __init__(self, folder: Path, libs: Path | None, *, quick: bool, say: Callable[..., None]):
+        self.quick = quick
+        self.results = Results(quick=quick)
+        self.say = say
+        self.sides = [Side("Ottla", folder, Ottla)]
+        if libs is not None:
+            self.sides.append(
+                Side("Kafka", folder, lambda path, options: Kafka(path, options, libs=libs))
+            )
+
+    def pick(self, quick: int, full: int) -> int:
+        return quick if self.quick else full
+
+    def alternate(self, title: str, work: Work, *, rounds: int, warm_up: int = 1) -> None:
+        """Rounds on the lasting brokers, in changing order; the warm-up's readings are dropped."""
+        for number in range(warm_up + rounds):
+            for side in self.sides[:: 1 if number % 2 else -1]:
+                self.say(f"{title}: {side.name}, " + _round_name(number, warm_up, rounds))
+                readings = work(side.lasting)
+                if number >= warm_up:
+                    self.results.add(side.name, readings)
+
+    def alternate_fresh(self, title: str, work: Work, *, rounds: int) -> None:
+        """Rounds in which every broker starts on an empty folder, alone on the machine."""
+        for side in self.sides:
+            side.close()
+        for number in range(rounds):
+            for side in self.sides[:: 1 if number % 2 else -1]:
+                self.say(f"{title}: {side.name}, " + _round_name(number, 0, rounds))
+                broker = side.fresh()
+                try:
+                    self.results.add(side.name, work(broker))
+                finally:
+                    broker.remove()
+
+    def close(self) -> None:
+        for side in self.sides:
+            side.close()
+
+
+def _round_name(number: int, warm_up: int, rounds: int) -> str:
+    return "warm-up" if number < warm_up else f"round {number - warm_up + 1} of {rounds}"
+
+
+def remove_folder(folder: Path) -> None:
+    shutil.rmtree(folder, ignore_errors=True)

@@ -1,0 +1,42 @@
+"""Topics for a measurement, made through the same admin client on both sides."""
+
+from __future__ import annotations
+
+import itertools
+import time
+import uuid
+
+from confluent_kafka import KafkaException
+from confluent_kafka.admin import AdminClient, NewTopic
+
+from bench.brokers import Broker
+
+_NUMBERS = itertools.count()
+
+
+def new_topic(broker: Broker, partitions: int = 1) -> str:
+    name = f"bench-{next(_NUMBERS)}-{uuid.uuid4().hex[:6]}"
+    create(broker, name, partitions)
+    return name
+
+
+def create(broker: Broker, name: str, partitions: int) -> None:
+    """Return once every partition has a leader that is told to clients."""
+    admin = AdminClient({"bootstrap.servers": broker.address})
+    admin.create_topics([NewTopic(name, partitions)], request_timeout=60)[name].result(60)
+    deadline = time.monotonic() + 60
+    while time.monotonic() < deadline:
+        found = admin.list_topics(name, timeout=30).topics[name].partitions
+        if len(found) == partitions and all(one.leader >= 0 for one in found.values()):
+            return
+        time.sleep(0.02)
+    raise TimeoutError(f"topic {name} did not get its {partitions} leaders within 60 s")
+
+
+def delete(broker: Broker, name: str) -> None:
+    """Best effort: the folder goes with the broker anyway."""
+    admin = AdminClient({"bootstrap.servers": broker.address})
+    try:
+        admin.delete_topics([name])[name].result(30)
+    except KafkaException:
+        pass

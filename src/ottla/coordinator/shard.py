@@ -16,7 +16,7 @@ and leaves in the outbox what must be written and answered. A step may refuse by
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Mapping
-from typing import Any, NamedTuple, Protocol, TypeAlias, TypeVar
+from typing import Any, Protocol, TypeAlias, TypeVar
 
 from ottla.coordinator.outbox import CoordinatorRecord, Now, Outbox
 from ottla.metadata.delta import MetadataDelta
@@ -24,18 +24,10 @@ from ottla.metadata.image import MetadataImage
 from ottla.protocol.errors import KafkaError
 
 
-class Client(NamedTuple):
-    """Who sends a request, as groups remember and show it."""
-
-    client_id: str
-    host: str
-    """Of the form `/127.0.0.1`, as Kafka shows it."""
-
-
 class Token(Protocol):
     """The request behind a step: `Outbox.reply(token, response)` answers it, now or much later.
 
-    Machines only keep it and hand it back. Handlers make one (`server/handlers/_coordinators.py`).
+    Machines only keep it and hand it back. Handlers make one (`server/handlers/_coordinated.py`).
     """
 
     @property

@@ -164,6 +164,25 @@ def test_time_lookup_gives_the_last_entry_not_above(tmp_path: Path) -> None:
     assert index.lookup(10_000) == (490, 149)
 
 
+@pytest.mark.parametrize(
+    "content",
+    [
+        b"1234567",
+        struct.pack(">qi", -5, 1),
+        struct.pack(">qi", 5, -1),
+        struct.pack(">qi", 5, 1) + bytes(12),
+        bytes(24),
+        struct.pack(">qiqi", 9, 1, 8, 2),
+    ],
+    ids=["odd size", "negative time", "negative offset", "zeros at the end", "zeros", "descends"],
+)
+def test_an_impossible_time_index_is_found_out(tmp_path: Path, content: bytes) -> None:
+    (tmp_path / "i.timeindex").write_bytes(content)
+    index = TimeIndex(DISK, str(tmp_path / "i.timeindex"), 100, 1024)
+    with pytest.raises(CorruptFile):
+        index.check()
+
+
 def test_truncation_drops_time_entries_from_the_offset_on(tmp_path: Path) -> None:
     index = time_index(tmp_path)
     for step in range(1, 5):

@@ -137,6 +137,8 @@ class Story:
             topic_id=b"x" * 16,
         )
         self.check(log)
+        # As the manager of logs does: the point may have been above the end.
+        points.write({PARTITION: log.recovery_point})
         return log
 
     def check(self, log: Log) -> None:

@@ -137,7 +137,7 @@ class Housekeeping:
 
     async def _checkpoint(self) -> int:
         for log_dir in self._manager.online_dirs():
-            await self._checkpoint_dir(log_dir)
+            await self.checkpoint_dir(log_dir)
         return int(
             min(
                 self._config["log.flush.offset.checkpoint.interval.ms"],
@@ -145,7 +145,7 @@ class Housekeeping:
             )
         )
 
-    async def _checkpoint_dir(self, log_dir: LogDir) -> None:
+    async def checkpoint_dir(self, log_dir: LogDir) -> None:
         logs = self._manager.logs_in(log_dir)
         try:
             await self._runtime.in_thread(log_dir.write_log_offsets, logs)
@@ -169,7 +169,7 @@ class Housekeeping:
         paths = {log.parent_directory for log in cut}
         for log_dir in self._manager.online_dirs():
             if log_dir.path in paths and log_dir.loaded:
-                await self._checkpoint_dir(log_dir)
+                await self.checkpoint_dir(log_dir)
         return INTERVAL_MAX_MS
 
     async def _save_marks(self) -> int:

@@ -138,6 +138,10 @@ class LogManager:
         for log_dir, result in zip(dirs, loaded, strict=True):
             if result.failure is not None:
                 self.fail_dir(log_dir.path, result.failure)
+            elif not log_dir.was_clean:
+                # A recovery point above the end of a log would, after another crash, vouch for
+                # data that is appended only now.
+                await self.housekeeping.checkpoint_dir(log_dir)
         logger.info(
             "Loaded %d logs in %.0f ms", len(self._logs), (self._runtime.clock.now() - begun) * 1e3
         )

@@ -50,6 +50,10 @@ class MappedIndex:
         return self._entries
 
     @property
+    def has_room(self) -> bool:
+        return (self.entries + 1) * self.ENTRY.size <= self.max_bytes
+
+    @property
     def is_full(self) -> bool:
         return self.entries * self.ENTRY.size >= self.max_bytes
 
@@ -79,13 +83,15 @@ class MappedIndex:
     def read_last(self) -> tuple[int, int] | None:
         """The last entry, raw, without mapping the file."""
         count = self.entries
-        if not count:
-            return None
+        return self._read(count - 1) if count else None
+
+    def _read(self, slot: int) -> tuple[int, int]:
+        """An entry, raw, without mapping the file."""
         if self._mapping is not None:
-            return self._raw(count - 1)
+            return self._raw(slot)
         file = self._disk.open(self.path)
         try:
-            data = file.read_at((count - 1) * self.ENTRY.size, self.ENTRY.size)
+            data = file.read_at(slot * self.ENTRY.size, self.ENTRY.size)
         finally:
             file.close()
         if len(data) < self.ENTRY.size:

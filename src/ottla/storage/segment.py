@@ -377,7 +377,7 @@ class Segment:
 
     def finish_indexes(self) -> None:
         """The last time entry, and both files cut to their entries: rolled, closed or rebuilt."""
-        if self.size and self._max_timestamp != _UNKNOWN:
+        if self.size and self._max_timestamp != _UNKNOWN and self.time_index.has_room:
             self.time_index.maybe_append(self._max_timestamp, self._max_timestamp_offset)
             self.indexes_synced = False
         self.offset_index.trim()

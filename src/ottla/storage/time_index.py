@@ -79,12 +79,16 @@ class TimeIndex(MappedIndex):
         self._cut_to(low)
 
     def check(self) -> None:
-        """Raise `CorruptFile` unless the last entry could be true."""
+        """Raise `CorruptFile` unless the last entry could be true.
+
+        Timestamps ascend: this also tells entries from the zeros of an index not cut to size.
+        """
         last = self.read_last()
         if last is None:
             return
         timestamp, relative = last
-        if timestamp < 0 or relative < 0:
+        ascends = self._entries == 1 or self._read(0)[0] < timestamp
+        if timestamp < 0 or relative < 0 or not ascends:
             raise CorruptFile(
                 self.path,
                 f"last entry (timestamp {timestamp}, relative offset {relative}) is impossible",

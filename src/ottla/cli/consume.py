@@ -18,6 +18,7 @@ from ottla.cli.options import (
 
 if TYPE_CHECKING:
     from ottla.cli.record_output import Render
+    from ottla.client.admin import Admin
     from ottla.client.cluster import Cluster
     from ottla.client.consume import TopicReader
 
@@ -80,13 +81,14 @@ def consume(
     """
     from ottla.cli.record_output import renderer, unescape
     from ottla.cli.session import with_cluster
+    from ottla.client.admin import Admin
+    from ottla.client.consume import ReaderSettings, TopicReader
 
     now = moments.now_ms()
     begin = moments.parse_moment(start, now, "--from")
     end = moments.parse_moment(until, now, "--until") if until else None
-    if end is None and not follow:
-        end = moments.Moment("latest")
     chosen = moments.parse_partitions(partition)
+    isolation = int(committed)
     render = renderer(
         "json" if as_json else form,
         topic,
@@ -96,33 +98,36 @@ def consume(
     )
 
     async def work(cluster: Cluster) -> None:
-        reader = await _reader(cluster, topic, chosen, begin, end, int(committed))
+        admin = Admin(cluster)
+        indexes = chosen or [p.index for p in (await cluster.topic(topic)).partitions]
+        # The end first: records that arrive in between then belong to what comes after it.
+        ends = await _ends(admin, topic, indexes, end, follow, isolation)
+        starts = await moments.resolve(admin, topic, indexes, begin, isolation=isolation)
+        settings = ReaderSettings(isolation=isolation)
+        reader = TopicReader(cluster, topic, starts, ends=ends, settings=settings)
         await _print_all(reader, render, records_max)
 
     with_cluster(bootstrap, work, timeout_ms=timeout_ms)
 
 
-async def _reader(
-    cluster: Cluster,
-    name: str,
-    chosen: list[int] | None,
-    begin: moments.Moment,
-    end: moments.Moment | None,
+async def _ends(
+    admin: Admin,
+    topic: str,
+    indexes: list[int],
+    until: moments.Moment | None,
+    follow: bool,
     isolation: int,
-) -> TopicReader:
-    from ottla.client.admin import Admin
-    from ottla.client.consume import ReaderSettings, TopicReader
-
-    admin = Admin(cluster)
-    topic = await cluster.topic(name)
-    indexes = chosen if chosen is not None else [p.index for p in topic.partitions]
-    # The end first: records that arrive in between then belong to what comes after it.
-    ends = None
-    if end is not None:
-        ends = await moments.resolve(admin, name, indexes, end, isolation=isolation)
-    positions = await moments.resolve(admin, name, indexes, begin, isolation=isolation)
-    settings = ReaderSettings(isolation=isolation)
-    return TopicReader(cluster, name, positions, ends=ends, settings=settings)
+) -> dict[int, int] | None:
+    """Where to stop in each partition; None if never."""
+    wanted = None
+    if until is not None:
+        wanted = await moments.resolve(admin, topic, indexes, until, isolation=isolation)
+    if follow:
+        return wanted
+    latest = await moments.resolve(
+        admin, topic, indexes, moments.Moment("latest"), isolation=isolation
+    )
+    return latest if wanted is None else {i: min(wanted[i], latest[i]) for i in indexes}
 
 
 async def _print_all(reader: TopicReader, render: Render, records_max: int | None) -> None:

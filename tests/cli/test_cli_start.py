@@ -1,0 +1,208 @@
+"""`ottla start` as its users see it."""
+
+from __future__ import annotations
+
+import re
+import signal
+import socket
+import subprocess
+import sys
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from cli_tools import PROGRAM, call, execute
+
+from ottla.cli.start import UsageError, gathered, listener_settings
+
+pytestmark = pytest.mark.ottla_only
+
+READY = re.compile(
+    r"Ottla (?P<version>\S+) ready in (?P<seconds>\d+\.\d\d) s: "
+    r"(?P<places>\S+:\d+(, \S+:\d+)*), data in (?P<folder>.+)\n"
+)
+
+
+@contextmanager
+def started(*arguments: object, cwd: Path) -> Iterator[tuple[subprocess.Popen[str], re.Match[str]]]:
+    """A broker and its ready line; it is ended afterwards."""
+    process = subprocess.Popen(
+        [PROGRAM, "start", *(str(each) for each in arguments)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        cwd=cwd,
+        text=True,
+    )
+    try:
+        assert process.stdout is not None
+        line = process.stdout.readline()
+        ready = READY.fullmatch(line)
+        assert ready, line + (process.stderr.read() if process.stderr and not line else "")
+        yield process, ready
+    finally:
+        if process.poll() is None:
+            process.send_signal(signal.SIGINT)
+        process.communicate(timeout=20)
+
+
+def test_the_ready_line_tells_address_folder_and_time(tmp_path: Path) -> None:
+    before = time.monotonic()
+    with started("--listener", "127.0.0.1:0", "--data", "there", cwd=tmp_path) as (process, ready):
+        taken_s = time.monotonic() - before
+        assert ready["folder"] == str(tmp_path / "there")
+        assert not ready["places"].endswith(":0")
+        assert 0 < float(ready["seconds"]) <= taken_s + 0.1
+        assert call("cluster", "--bootstrap", ready["places"]).code == 0
+        process.send_signal(signal.SIGINT)
+        assert process.wait(20) == 0
+
+
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+def test_a_signal_ends_it_cleanly(tmp_path: Path, number: signal.Signals) -> None:
+    with started("--listener", "127.0.0.1:0", cwd=tmp_path) as (process, _):
+        process.send_signal(number)
+        assert process.wait(20) == 0
+    assert (tmp_path / "data" / ".kafka_cleanshutdown").exists()
+
+
+def test_several_listeners_are_served(tmp_path: Path) -> None:
+    listeners = ("--listener", "127.0.0.1:0", "--listener", "127.0.0.1:0")
+    with started(*listeners, cwd=tmp_path) as (_, ready):
+        places = ready["places"].split(", ")
+        assert len(set(places)) == 2
+        for place in places:
+            (broker,) = call("cluster", "-b", place, "--json").json["brokers"]
+            assert f"{broker['host']}:{broker['port']}" == place
+
+
+def test_a_properties_file_is_taken_and_options_win(tmp_path: Path) -> None:
+    file = tmp_path / "server.properties"
+    file.write_text("log.dirs=from-file\nlog.retention.hours=7\nnode.id=5\nnum.partitions=2\n")
+    options = ("--config", file, "-o", "num.partitions=4", "-l", "127.0.0.1:0")
+    with started(*options, cwd=tmp_path) as (_, ready):
+        assert ready["folder"] == str(tmp_path / "from-file")
+        place = ready["places"]
+        assert call("cluster", "-b", place, "--json").json["brokers"][0]["id"] == 5
+        made = call("topics", "create", "t", "-b", place, "--json").json
+        assert made[0]["partitions"] == 4
+        (topic,) = [
+            entry
+            for entry in call(
+                "configs", "describe", "--topic", "t", "-a", "-b", place, "--json"
+            ).json
+            if entry["name"] == "retention.ms"
+        ]
+        assert topic["value"] == str(7 * 3_600_000)
+
+
+def test_all_problems_of_a_configuration_are_listed(tmp_path: Path) -> None:
+    file = tmp_path / "server.properties"
+    file.write_text("# a comment\nlog.segment.bytes=large\n")
+    outcome = execute("start", "--config", file, "-o", "no.such.key=1", "-o", "num.partitions=-3")
+    assert outcome.code == 2
+    assert f"{file}:2" in outcome.err
+    for word in ("log.segment.bytes", "large", "no.such.key", "num.partitions", "-3"):
+        assert word in outcome.err
+    assert "Traceback" not in outcome.err
+
+
+@pytest.mark.parametrize(
+    ("arguments", "words"),
+    [
+        (["--listener", "nowhere"], "'nowhere' is not HOST:PORT"),
+        (["--config", "missing.properties"], "cannot read missing.properties"),
+        (["-o", "novalue"], "KEY=VALUE"),
+        (["--log-level", "loud"], "'loud' is no log level"),
+        (["--log-format", "xml"], "'xml' is none of human, json"),
+        (["--data", "a", "-o", "log.dirs=b"], "say the same twice"),
+        (["--no-such-option"], "--no-such-option"),
+    ],
+)
+def test_usage_errors_have_exit_code_2(arguments: list[str], words: str) -> None:
+    outcome = execute("start", *arguments)
+    assert outcome.code == 2
+    assert words in outcome.err
+
+
+def test_a_port_in_use_is_told_with_what_to_do(tmp_path: Path) -> None:
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", 0))
+        taken.listen()
+        place = f"127.0.0.1:{taken.getsockname()[1]}"
+        outcome = execute("start", "-l", place, "-d", tmp_path / "data")
+    assert outcome.code == 1
+    assert place in outcome.err
+    assert "Address already in use" in outcome.err
+    assert "--listener HOST:0" in outcome.err
+    assert "Traceback" not in outcome.err
+
+
+def test_a_folder_in_use_is_told(tmp_path: Path) -> None:
+    with started("-l", "127.0.0.1:0", cwd=tmp_path):
+        outcome = execute("start", "-l", "127.0.0.1:0", "-d", tmp_path / "data")
+    assert outcome.code == 1
+    assert "used by another broker" in outcome.err
+    assert "Traceback" not in outcome.err
+
+
+def test_a_folder_that_cannot_be_used_is_told(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("not a folder")
+    outcome = execute("start", "-l", "127.0.0.1:0", "-d", tmp_path / "file")
+    assert outcome.code == 1
+    assert str(tmp_path / "file") in outcome.err
+    assert "Traceback" not in outcome.err
+
+
+def test_logs_can_be_json(tmp_path: Path) -> None:
+    import json
+
+    options = ("-l", "127.0.0.1:0", "--log-format", "json", "--log-level", "info")
+    with started(*options, "-o", "log.cleaner.threads=3", cwd=tmp_path) as (process, _):
+        process.send_signal(signal.SIGINT)
+        _, err = process.communicate(timeout=20)
+    for line in err.splitlines():
+        assert {"time", "level", "logger", "event"} <= json.loads(line).keys()
+
+
+def test_start_does_not_load_what_only_the_tools_need() -> None:
+    code = (
+        "import sys; sys.argv = ['ottla', 'start', '-o', 'no.such.key=1']\n"
+        "from ottla.cli.main import main\n"
+        "try: main()\n"
+        "except SystemExit: pass\n"
+        "print(sorted({m.partition('.')[0] for m in sys.modules}), 'ottla.client' in sys.modules)"
+    )
+    done = subprocess.run(
+        [sys.executable, "-c", code], capture_output=True, text=True, timeout=30, check=True
+    )
+    for module in ("typer", "rich", "pydantic", "click"):
+        assert f"'{module}'" not in done.stdout
+    assert done.stdout.rstrip().endswith("False")
+
+
+def test_without_options_the_defaults_are_local() -> None:
+    assert gathered(None, [], False, {}) == {
+        "log.dirs": "data",
+        "listeners": "PLAINTEXT://localhost:9092",
+    }
+
+
+def test_with_a_file_nothing_is_added_to_it() -> None:
+    assert gathered(None, [], True, {"a": "b"}) == {"a": "b"}
+
+
+def test_options_become_settings() -> None:
+    assert gathered("/d", [":9092", "[::1]:0"], False, {"a": "b"}) == {
+        "log.dirs": "/d",
+        "listeners": "PLAINTEXT://:9092,PLAINTEXT_2://[::1]:0",
+        "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,PLAINTEXT_2:PLAINTEXT",
+        "a": "b",
+    }
+
+
+def test_a_named_listener_is_passed_on() -> None:
+    assert listener_settings(["OUTSIDE://0.0.0.0:9092"]) == {"listeners": "OUTSIDE://0.0.0.0:9092"}
+    with pytest.raises(UsageError):
+        listener_settings(["OUTSIDE://0.0.0.0"])

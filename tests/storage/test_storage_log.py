@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import threading
+import time
 from pathlib import Path
 
 import pytest
@@ -501,6 +503,30 @@ def test_a_flush_that_began_before_a_truncation_is_not_believed(tmp_path: Path) 
     log.flush()
     assert log.end_offset == 2
     assert log.recovery_point <= 2
+
+
+def test_many_flushes_at_once_are_one(tmp_path: Path) -> None:
+    class Slow(FaultyDisk):
+        def sync_dir(self, path: str) -> None:
+            time.sleep(0.02)
+            super().sync_dir(path)
+
+    disk = Slow()
+    log = open_log(tmp_path / "t-0", SMALL, disk=disk)
+    fill(log, 12)
+    points: list[int] = []
+
+    def flush() -> None:
+        log.flush()
+        points.append(log.recovery_point)
+
+    threads = [threading.Thread(target=flush) for _ in range(8)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    assert points == [12] * 8
+    assert disk.synced.count(str(tmp_path / "t-0")) == 1
 
 
 def test_flushes_are_due_by_count_and_by_time(tmp_path: Path) -> None:

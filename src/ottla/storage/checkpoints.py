@@ -7,6 +7,7 @@ from collections.abc import Mapping
 
 from ottla.runtime.disk import Disk
 from ottla.storage.text_checkpoint import read_checkpoint, write_checkpoint
+from ottla.storage.turn import Turn
 
 RECOVERY_POINTS = "recovery-point-offset-checkpoint"
 LOG_START_OFFSETS = "log-start-offset-checkpoint"
@@ -19,11 +20,12 @@ PartitionOffsets = dict[tuple[str, int], int]
 class OffsetCheckpoint:
     """One of the four files. Remembers what it wrote, so that writing the same again is free."""
 
-    __slots__ = ("_disk", "_written", "path")
+    __slots__ = ("_disk", "_turn", "_written", "path")
 
     def __init__(self, disk: Disk, directory: str, name: str) -> None:
         self._disk = disk
         self.path = os.path.join(directory, name)
+        self._turn = Turn()
         self._written: PartitionOffsets | None = None
 
     def read(self) -> PartitionOffsets:
@@ -39,8 +41,9 @@ class OffsetCheckpoint:
     def write(self, offsets: Mapping[tuple[str, int], int]) -> None:
         """Atomic and durable."""
         snapshot = dict(offsets)
-        if snapshot == self._written:
-            return
-        lines = [f"{topic} {number} {offset}" for (topic, number), offset in snapshot.items()]
-        write_checkpoint(self._disk, self.path, lines)
-        self._written = snapshot
+        with self._turn:
+            if snapshot == self._written:
+                return
+            lines = [f"{topic} {number} {offset}" for (topic, number), offset in snapshot.items()]
+            write_checkpoint(self._disk, self.path, lines)
+            self._written = snapshot

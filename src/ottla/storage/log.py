@@ -57,6 +57,7 @@ from ottla.storage.recent_batches import RecentBatches
 from ottla.storage.recovery import LoadedLog, LogLoader
 from ottla.storage.segment import Segment
 from ottla.storage.transaction_index import AbortedTransaction
+from ottla.storage.turn import Turn
 
 logger = logging.getLogger("ottla.storage.log")
 
@@ -93,6 +94,7 @@ class Log:
         "_clock",
         "_disk",
         "_epoch",
+        "_flush_turn",
         "_flushed",
         "_generation",
         "_has_removed_names",
@@ -145,6 +147,7 @@ class Log:
         # A flush in a thread may end after a truncation in the loop: its result then belongs to an
         # older generation of the log and is not believed.
         self._generation = 0
+        self._flush_turn = Turn()
         self._flushed = (0, loaded.recovery_point)
         self._truncated_point = loaded.recovery_point
         self._identity_synced = True
@@ -198,6 +201,10 @@ class Log:
             log._identity_synced = bool(names) and clean
             if loaded.dropped_paths:
                 log._remove_later(loaded.dropped_paths)
+            if not clean:
+                # What was recovered is still in the page cache only, or was cut there: settle it,
+                # so that the next crash finds this log and not a mixture with an older one.
+                log.flush()
         except OSError as error:
             raise LogDirFailure(os.path.dirname(directory), error) from error
         return log
@@ -568,7 +575,12 @@ class Log:
         """Make everything below `upto` (the end, if not given) survive power loss.
 
         Meant for a thread. Appends may go on meanwhile; those after its start may not be covered.
+        Flushes take turns, and one that finds its work done by another costs nothing.
         """
+        with self._flush_turn:
+            self._flush(upto)
+
+    def _flush(self, upto: int | None = None) -> None:
         generation = self._generation
         target = self.end_offset if upto is None else min(upto, self.end_offset)
         point = self.recovery_point
@@ -608,12 +620,13 @@ class Log:
 
     def sync_cuts(self) -> None:
         """Make truncations and removed names durable. Meant for a thread, soon after either."""
-        for segment in self._segments:
-            if segment.is_cut:
-                self._sync_segment(segment, with_indexes=False)
-        if self._has_removed_names:
-            self._has_removed_names = False
-            self._disk.sync_dir(self.directory)
+        with self._flush_turn:
+            if self._has_removed_names:
+                self._has_removed_names = False
+                self._disk.sync_dir(self.directory)
+            for segment in self._segments:
+                if segment.is_cut:
+                    self._sync_segment(segment, with_indexes=False)
 
     def _sync_segment(self, segment: Segment, *, with_indexes: bool) -> bool:
         try:
@@ -843,7 +856,8 @@ class Log:
             return
         if clean:
             try:
-                self._close_cleanly()
+                with self._flush_turn:
+                    self._close_cleanly()
             except OSError as error:
                 self._fail(error)
         self.failure = "closed"
@@ -855,7 +869,7 @@ class Log:
         for segment in self._segments:
             if not segment.indexes_synced:
                 segment.sync_indexes()
-        self.flush()
+        self._flush()
         if has_new_snapshot:
             self._disk.sync_dir(self.directory)
         if self.epochs.dirty:

@@ -6,6 +6,7 @@ import json
 import os
 import subprocess
 import sys
+import time
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
@@ -64,3 +65,10 @@ def execute(
         check=False,
     )
     return Outcome(done.returncode, done.stdout, done.stderr.decode())
+
+
+def eventually(happens: Callable[[], bool], within_s: float = 10) -> None:
+    """Brokers may learn of a change a little after it is acknowledged."""
+    deadline = time.monotonic() + within_s
+    while not happens():
+        assert time.monotonic() < deadline, "it never happened"

@@ -17,7 +17,7 @@ from ottla.cli.options import (
 )
 
 if TYPE_CHECKING:
-    from ottla.client.admin import AlterOperation, ConfigEntry, ResourceType
+    from ottla.client.admin_values import AlterOperation, ConfigEntry, ResourceType
 
 app = new_app("Show and change settings of topics, brokers, groups and client metrics.")
 
@@ -44,7 +44,7 @@ def _resource(
     client_metrics: str | None,
 ) -> tuple[ResourceType, str]:
     """The one thing that was named; naming none or two is a usage error."""
-    from ottla.client.admin import ResourceType
+    from ottla.client.admin_values import ResourceType
 
     named = [
         (ResourceType.TOPIC, topic),
@@ -180,7 +180,7 @@ def alter(
 def _changes(
     set_: list[str], delete: list[str], append: list[str], subtract: list[str]
 ) -> list[tuple[AlterOperation, str, str | None]]:
-    from ottla.client.admin import AlterOperation
+    from ottla.client.admin_values import AlterOperation
 
     changes: list[tuple[AlterOperation, str, str | None]] = []
     for operation, texts, option in (

@@ -16,7 +16,7 @@ from ottla.cli.options import (
 )
 
 if TYPE_CHECKING:
-    from ottla.client.admin import LogDir, Replica
+    from ottla.client.admin_values import LogDir, Replica
 
 app = new_app()
 

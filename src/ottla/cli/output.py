@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 PLAIN_WIDTH = 10_000
@@ -50,12 +50,10 @@ def print_table(
     _console().print(table)
 
 
-def print_fields(fields: Iterable[tuple[str, object]], *, title: str | None = None) -> None:
+def print_fields(fields: Iterable[tuple[str, object]]) -> None:
     """Name and value pairs, one a line."""
     pairs = [(name, _cell(value)) for name, value in fields]
     width = max((len(name) for name, _ in pairs), default=0)
-    if title:
-        print_line(title)
     for name, value in pairs:
         print_line(f"{name:<{width}}  {value}")
 
@@ -90,9 +88,9 @@ def human_bytes(count: int) -> str:
     raise AssertionError("unreachable")
 
 
-def deed(as_json: bool, value: Any, text: Callable[[], str] | str) -> None:
+def deed(as_json: bool, value: Any, text: str) -> None:
     """Report something done: the JSON value, or one sentence."""
     if as_json:
         print_json(value)
     else:
-        print_line(text if isinstance(text, str) else text())
+        print_line(text)

@@ -20,6 +20,7 @@ from ottla.cli.options import (
 )
 
 if TYPE_CHECKING:
+    from ottla.client.admin_values import CreatedTopic
     from ottla.client.cluster import Cluster
     from ottla.client.metadata import Partition, Topic
 
@@ -81,52 +82,59 @@ def create(
     """
     from ottla.cli.output import deed
     from ottla.cli.session import with_cluster
-    from ottla.client.admin import SERVER_DEFAULT, Admin, CreatedTopic
+    from ottla.client.admin import SERVER_DEFAULT, Admin
     from ottla.protocol.errors import ErrorCode, KafkaError
-    from ottla.protocol.uuids import to_text
 
     if assign and (partitions or replication_factor):
         raise typer.BadParameter("--assign already says how many partitions and copies")
     placement = dict(enumerate(parse_assignment(assign))) if assign else None
     configs = parse_pairs(config or [], "--config")
 
-    async def work(cluster: Cluster) -> list[tuple[str, CreatedTopic | None]]:
-        admin = Admin(cluster)
-        made: list[tuple[str, CreatedTopic | None]] = []
-        for name in names:
-            try:
-                topic = await admin.create_topic(
-                    name,
-                    partitions=partitions or SERVER_DEFAULT,
-                    replication_factor=replication_factor or SERVER_DEFAULT,
-                    assignments=placement,
-                    configs=configs,
-                    validate_only=validate_only,
-                )
-            except KafkaError as error:
-                if error.code != ErrorCode.TOPIC_ALREADY_EXISTS or not if_not_exists:
-                    raise
-                made.append((name, None))
-            else:
-                made.append((name, topic))
-        return made
+    async def create_one(admin: Admin, name: str) -> CreatedTopic | None:
+        try:
+            return await admin.create_topic(
+                name,
+                partitions=partitions or SERVER_DEFAULT,
+                replication_factor=replication_factor or SERVER_DEFAULT,
+                assignments=placement,
+                configs=configs,
+                validate_only=validate_only,
+            )
+        except KafkaError as error:
+            if error.code == ErrorCode.TOPIC_ALREADY_EXISTS and if_not_exists:
+                return None
+            raise
+
+    async def work(cluster: Cluster) -> dict[str, CreatedTopic | None]:
+        return {name: await create_one(Admin(cluster), name) for name in names}
 
     made = with_cluster(bootstrap, work, timeout_ms=timeout_ms)
-    report = []
-    lines = []
     verb = "could be created" if validate_only else "created"
-    for name, topic in made:
-        entry: dict[str, Any] = {"topic": name, "created": topic is not None and not validate_only}
-        if topic is None:
-            lines.append(f"Topic {name} exists already.")
-        else:
-            entry["partitions"] = topic.partitions
-            entry["replication_factor"] = topic.replication_factor
-            entry["topic_id"] = to_text(topic.topic_id) if topic.topic_id else None
-            size = f" with {topic.partitions} partition(s)" if topic.partitions else ""
-            lines.append(f"Topic {name} {verb}{size}.")
-        report.append(entry)
-    deed(as_json, report, "\n".join(lines))
+    deed(
+        as_json,
+        [_created(name, topic, not validate_only) for name, topic in made.items()],
+        "\n".join(
+            f"Topic {name} {verb}{_with_partitions(topic)}."
+            if topic is not None
+            else f"Topic {name} exists already."
+            for name, topic in made.items()
+        ),
+    )
+
+
+def _with_partitions(topic: CreatedTopic) -> str:
+    return f" with {topic.partitions} partition(s)" if topic.partitions else ""
+
+
+def _created(name: str, topic: CreatedTopic | None, in_earnest: bool) -> dict[str, Any]:
+    from ottla.protocol.uuids import to_text
+
+    entry: dict[str, Any] = {"topic": name, "created": topic is not None and in_earnest}
+    if topic is not None:
+        entry["partitions"] = topic.partitions
+        entry["replication_factor"] = topic.replication_factor
+        entry["topic_id"] = to_text(topic.topic_id) if topic.topic_id else None
+    return entry
 
 
 @app.command("list")
@@ -256,7 +264,8 @@ def alter(
     """
     from ottla.cli.output import deed
     from ottla.cli.session import with_cluster
-    from ottla.client.admin import Admin, AlterOperation, ResourceType
+    from ottla.client.admin import Admin
+    from ottla.client.admin_values import AlterOperation, ResourceType
 
     changes: list[tuple[AlterOperation, str, str | None]] = [
         (AlterOperation.SET, key, value) for key, value in parse_pairs(set_ or [], "--set").items()

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Sequence
-from typing import Any, TypeVar
+from typing import TypeVar
 
 from ottla.client.backoff import retrying
 from ottla.client.connection import CONNECT_TIMEOUT_MS, REQUEST_TIMEOUT_MS, Connection
@@ -185,7 +185,3 @@ class Cluster:
                 )
             groups.setdefault(leader, []).append(index)
         return groups
-
-    async def ask_any(self, request: Any) -> Any:
-        connection = await self.any_broker()
-        return await connection.request(request)

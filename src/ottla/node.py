@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING, Any, Final
 
 from ottla.config.broker import BrokerConfig
 from ottla.controller.controller import Controller
+from ottla.coordinator.service import Coordinators
 from ottla.logs import get_logger
 from ottla.metadata.delta import MetadataDelta
 from ottla.metadata.image import Endpoint, MetadataImage
@@ -56,6 +57,7 @@ class Node:
         self.metadata: MetadataLog
         self.controller: Controller
         self.replicas: ReplicaManager
+        self.coordinators: Coordinators
         self.server = Server(self)
 
     @property
@@ -91,6 +93,9 @@ class Node:
         self._take_dynamic_config(image)
         self.controller = Controller(self.metadata, self.config, self.runtime)
         self.replicas = ReplicaManager(self.runtime, self.config, self.log_manager, self.node_id)
+        self.coordinators = Coordinators(
+            self.runtime, self.replicas, self.controller, self.config, self.node_id
+        )
         await self.log_manager.load(lambda topic: self.replicas.topic_config(topic, image))
         self.endpoints = self._listen()
         await self.controller.register_broker(
@@ -101,6 +106,7 @@ class Node:
         )
         self.replicas.report_folders = self._note_folders
         self.replicas.load(self.metadata.image)
+        self.coordinators.metadata_changed(MetadataDelta(), self.metadata.image)
         self.metadata.subscribe(self._metadata_changed)
         self.log_manager.start_background_work(self.replicas.high_watermarks)
 
@@ -127,6 +133,7 @@ class Node:
             self.log_manager.configure(self.config)
             self.server.configure(self.config)
         self.replicas.apply(delta, image)
+        self.coordinators.metadata_changed(delta, image)
 
     def _take_dynamic_config(self, image: MetadataImage) -> None:
         self.config = self._config_from_file.with_dynamic(
@@ -167,6 +174,8 @@ class Node:
     async def stop(self) -> None:
         """Stop serving, then make everything durable and mark the shutdown as clean."""
         self.server.close()
+        if hasattr(self, "coordinators"):
+            self.coordinators.close()
         if hasattr(self, "metadata"):
             await self.metadata.close()
         await self.log_manager.close()

@@ -43,7 +43,7 @@ def test_the_file_of_a_kafka_download_is_accepted_as_it_is() -> None:
 def test_what_the_file_asks_for_in_vain_is_said_in_a_few_lines() -> None:
     config = BrokerConfig.parse(parse_properties(SAMPLE.read_text()))
     unused, controller = config.unused_warnings()
-    assert "num.io.threads, num.network.threads, offsets.topic.replication.factor" in unused
+    assert "num.io.threads, num.network.threads" in unused
     assert "log.segment.bytes" not in unused
     assert "CONTROLLER://:9093 is not opened" in controller
 

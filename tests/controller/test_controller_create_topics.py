@@ -190,7 +190,7 @@ def test_internal_topics_are_created_as_their_coordinators_need_them():
         share_coordinator_state_topic_replication_factor="1",
     )
     names = ["__consumer_offsets", "__transaction_state", "__share_group_state", "plain"]
-    decision = create(ONE_BROKER, *auto_create_request(names, broker).topics, broker=broker)
+    decision = create(ONE_BROKER, *auto_create_request(names, broker, 1).topics, broker=broker)
     assert set(codes(decision.response).values()) == {ErrorCode.NONE}
     image = applied(ONE_BROKER, decision)
     assert len(image.topics["__consumer_offsets"].partitions) == 7
@@ -198,6 +198,17 @@ def test_internal_topics_are_created_as_their_coordinators_need_them():
     assert image.topic_config("__share_group_state")["cleanup.policy"] == "delete"
     assert image.topic_config("plain") == {}
     assert [t.is_internal for t in image.topics.values()] == [True, True, True, False]
+
+
+def test_a_single_node_gets_internal_topics_with_one_replica_unless_told_otherwise():
+    names = ["__consumer_offsets", "__transaction_state"]
+    offsets, transactions = auto_create_request(names, config(), 1).topics
+    assert (offsets.replication_factor, transactions.replication_factor) == (1, 1)
+    assert {c.name: c.value for c in transactions.configs}["min.insync.replicas"] == "1"
+    many = auto_create_request(names, config(), 5).topics
+    assert [topic.replication_factor for topic in many] == [3, 3]
+    told = config(offsets_topic_replication_factor="2")
+    assert auto_create_request(names, told, 1).topics[0].replication_factor == 2
 
 
 def test_the_defaults_of_a_single_node_allow_plain_topics():

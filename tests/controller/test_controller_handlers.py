@@ -42,7 +42,6 @@ from ottla.protocol.messages.describe_topic_partitions import (
     DescribeTopicPartitionsRequest,
     TopicRequest,
 )
-from ottla.protocol.messages.find_coordinator import FindCoordinatorRequest
 from ottla.protocol.messages.incremental_alter_configs import (
     AlterableConfig,
     AlterConfigsResource,
@@ -538,25 +537,6 @@ def test_producer_ids_that_cannot_be_had(
     async def use(admin: Admin) -> None:
         answer = await admin(ApiKey.INIT_PRODUCER_ID, request_)
         assert (answer.error_code, answer.producer_id, answer.producer_epoch) == (code, -1, -1)
-
-    with_admin(tmp_path, use)
-
-
-def test_nobody_coordinates_yet_and_the_answer_says_so(tmp_path: Path):
-    async def use(admin: Admin) -> None:
-        for version in versions(ApiKey.FIND_COORDINATOR):
-            for kind in (0, 1, 2, 9):
-                known = kind < 2 or (kind == 2 and version >= 6)
-                code = ErrorCode.COORDINATOR_NOT_AVAILABLE if known else ErrorCode.INVALID_REQUEST
-                request = FindCoordinatorRequest(
-                    key="g", key_type=kind, coordinator_keys=["g", "h"]
-                )
-                answer = await admin(ApiKey.FIND_COORDINATOR, request, version)
-                if version < 4:
-                    assert (answer.error_code, answer.node_id) == (code, -1)
-                else:
-                    told = [(c.key, c.error_code, c.node_id) for c in answer.coordinators]
-                    assert told == [("g", code, -1), ("h", code, -1)]
 
     with_admin(tmp_path, use)
 

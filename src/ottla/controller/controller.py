@@ -57,7 +57,8 @@ class Controller:
 
     async def auto_create_topics(self, names: Iterable[str]) -> CreateTopicsResponse:
         """Topics with default settings; the internal ones as their coordinators need them."""
-        return await self.create_topics(auto_create_request(names, self.config))
+        broker_count = len(self._metadata.image.brokers)
+        return await self.create_topics(auto_create_request(names, self.config, broker_count))
 
     async def delete_topics(self, request: DeleteTopicsRequest) -> DeleteTopicsResponse:
         return await self._metadata.write(lambda image: delete_topics(image, request))

@@ -6,7 +6,7 @@ group is the business of its protocol: `classic/`, `consumer/`.
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable
 from random import Random
 from typing import Any, Final, cast
 
@@ -307,17 +307,14 @@ class GroupShard:
                 group_id=group.group_id,
                 protocol_type=group.protocol_type or "",
                 group_state=group.state.value,
-                group_type=kind_of(group).capitalize(),
+                group_type=kind_of(group),
             )
             for group in self.groups.values()
             if (not states or group.state.value.lower() in states)
             and (not kinds or kind_of(group) in kinds)
         ]
 
-    def describe_groups(self, group_ids: Iterable[str], api_version: int) -> list[DescribedGroup]:
-        return [self._describe(group_id, api_version) for group_id in group_ids]
-
-    def _describe(self, group_id: str, api_version: int) -> DescribedGroup:
+    def describe_group(self, group_id: str, api_version: int) -> DescribedGroup:
         group = self.groups.get(group_id)
         if isinstance(group, ClassicGroup):
             return group.describe()
@@ -327,14 +324,9 @@ class GroupShard:
             described.error_message = f"Group {group_id} not found."
         return described
 
-    def delete_groups(
-        self, group_ids: Iterable[str], token: Token, now: Now, outbox: Outbox
-    ) -> None:
-        results = []
-        for group_id in dict.fromkeys(group_ids):
-            error = self._delete(group_id, now, outbox)
-            results.append(DeletableGroupResult(group_id=group_id, error_code=int(error)))
-        outbox.reply(token, cast(Any, results))
+    def delete_group(self, group_id: str, token: Token, now: Now, outbox: Outbox) -> None:
+        error = self._delete(group_id, now, outbox)
+        outbox.reply(token, DeletableGroupResult(group_id=group_id, error_code=int(error)))
 
     def _delete(self, group_id: str, now: Now, outbox: Outbox) -> ErrorCode:
         group = self.groups.get(group_id)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Hashable
 from typing import Any, NamedTuple
 
-from ottla.protocol.schema import Message
+from ottla.protocol.schema import Message, Struct
 
 
 class Now(NamedTuple):
@@ -37,14 +37,15 @@ class Outbox:
         self.producer: tuple[int, int] | None = None
         """Id and epoch of the producer in whose transaction the records are written, if in one."""
         self.records: list[CoordinatorRecord] = []
-        self.replies: list[tuple[Any, Message]] = []
+        self.replies: list[tuple[Any, Message | Struct]] = []
         self.timers: dict[Hashable, int | None] = {}
 
     def append(self, key: Message, value: Message | None) -> None:
         self.records.append(CoordinatorRecord(key, value))
 
-    def reply(self, token: Any, response: Message) -> None:
-        """Answer the request that came with `token`, now or in any later step; once."""
+    def reply(self, token: Any, response: Message | Struct) -> None:
+        """Answer the request that came with `token`, now or in any later step; once. A part of a
+        message is the answer where a handler puts together those of several shards."""
         self.replies.append((token, response))
 
     def set_timer(self, key: Hashable, due_ms: int) -> None:

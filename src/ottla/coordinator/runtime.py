@@ -23,7 +23,7 @@ from ottla.logs import get_logger
 from ottla.metadata.delta import MetadataDelta
 from ottla.metadata.image import EMPTY_IMAGE, MetadataImage
 from ottla.protocol.errors import ErrorCode, KafkaError, MalformedMessage
-from ottla.protocol.schema import Message
+from ottla.protocol.schema import Message, Struct
 from ottla.records.builder import build_batch
 from ottla.records.control import end_txn_marker
 from ottla.records.header import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, read_header
@@ -49,7 +49,7 @@ class _Waiting(NamedTuple):
     needed: int
     deadline_ms: int
     token: Token
-    response: Message
+    response: Message | Struct
 
 
 class Marker(NamedTuple):
@@ -171,7 +171,7 @@ class HostedShard(Generic[S]):
 
     # --- replies --------------------------------------------------------------------------------
 
-    def _reply(self, replies: list[tuple[Any, Message]]) -> None:
+    def _reply(self, replies: list[tuple[Any, Message | Struct]]) -> None:
         needed = self._appended
         if self.partition.high_watermark >= needed and not self._waiting:
             for token, response in replies:

@@ -1,45 +1,82 @@
-"""FindCoordinator: nobody coordinates groups or transactions here yet, and the answer says so."""
+"""FindCoordinator: the leader of the partition that a group or transactional id belongs to.
+
+The internal topic is created when somebody first asks for it, and the answer waits for that.
+"""
 
 from __future__ import annotations
 
-from ottla.protocol.errors import ErrorCode
+from typing import TYPE_CHECKING, Final
+
+from ottla.coordinator.hashing import partition_of
+from ottla.coordinator.service import GROUPS_TOPIC
+from ottla.protocol.errors import ErrorCode, KafkaError
 from ottla.protocol.messages.find_coordinator import (
     Coordinator,
     FindCoordinatorRequest,
     FindCoordinatorResponse,
 )
-from ottla.server.context import RequestContext
+from ottla.server.handlers._replicas import reachable_brokers
+
+if TYPE_CHECKING:
+    from ottla.server.context import RequestContext
 
 GROUP, TRANSACTION, SHARE = 0, 1, 2
+TOPICS: Final = {GROUP: GROUPS_TOPIC}
 BATCHED_FROM = 4
 SHARE_FROM = 6
 NO_NODE = -1
 
 
-def handle(context: RequestContext, request: FindCoordinatorRequest) -> FindCoordinatorResponse:
-    error, message = _error(context.api_version, request.key_type)
-    if context.api_version < BATCHED_FROM:
-        return FindCoordinatorResponse(
-            error_code=error, error_message=message, node_id=NO_NODE, host="", port=NO_NODE
-        )
+async def handle(
+    context: RequestContext, request: FindCoordinatorRequest
+) -> FindCoordinatorResponse:
+    batched = context.api_version >= BATCHED_FROM
+    keys = request.coordinator_keys if batched else [request.key]
+    try:
+        topic = _topic(context.api_version, request.key_type)
+        await context.node.coordinators.ensure_topic(topic, context.node.metadata.image)
+        found = [_find(context, topic, key) for key in keys]
+    except KafkaError as error:
+        found = [_refusal(key, error) for key in keys]
+    if batched:
+        return FindCoordinatorResponse(coordinators=found)
+    one = found[0]
     return FindCoordinatorResponse(
-        coordinators=[
-            Coordinator(
-                key=key,
-                node_id=NO_NODE,
-                host="",
-                port=NO_NODE,
-                error_code=error,
-                error_message=message,
-            )
-            for key in request.coordinator_keys
-        ]
+        error_code=one.error_code,
+        error_message=one.error_message,
+        node_id=one.node_id,
+        host=one.host,
+        port=one.port,
     )
 
 
-def _error(api_version: int, key_type: int) -> tuple[ErrorCode, str]:
+def _topic(api_version: int, key_type: int) -> str:
     known = key_type in (GROUP, TRANSACTION) or (key_type == SHARE and api_version >= SHARE_FROM)
     if not known:
-        return ErrorCode.INVALID_REQUEST, f"coordinator type {key_type} is unknown"
-    error = ErrorCode.COORDINATOR_NOT_AVAILABLE
-    return error, error.message
+        raise KafkaError(ErrorCode.INVALID_REQUEST, f"coordinator type {key_type} is unknown")
+    if key_type not in TOPICS:
+        raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+    return TOPICS[key_type]
+
+
+def _find(context: RequestContext, topic: str, key: str) -> Coordinator:
+    image = context.node.metadata.image
+    listener = context.connection.listener_name
+    partitions = image.topics[topic].partitions
+    leader = partitions[partition_of(key, len(partitions))].leader
+    broker = reachable_brokers(image, listener).get(leader)
+    if broker is None:
+        return _refusal(key, KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE))
+    endpoint = broker.endpoints[listener]
+    return Coordinator(key=key, node_id=broker.id, host=endpoint.host, port=endpoint.port)
+
+
+def _refusal(key: str, error: KafkaError) -> Coordinator:
+    return Coordinator(
+        key=key,
+        node_id=NO_NODE,
+        host="",
+        port=NO_NODE,
+        error_code=int(error.code),
+        error_message=error.message,
+    )

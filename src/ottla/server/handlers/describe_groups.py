@@ -1,0 +1,57 @@
+"""DescribeGroups: classic groups with their members."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import TYPE_CHECKING, Any
+
+from ottla.protocol.errors import ErrorCode, KafkaError
+from ottla.protocol.messages.describe_groups import (
+    DescribedGroup,
+    DescribeGroupsRequest,
+    DescribeGroupsResponse,
+)
+from ottla.server.handlers._coordinated import Gathering
+from ottla.server.handlers._rights import ALL_ON_GROUP
+
+if TYPE_CHECKING:
+    from ottla.coordinator.group_shard import GroupShard
+    from ottla.coordinator.outbox import Now, Outbox
+    from ottla.server.context import RequestContext
+
+ERROR_MESSAGE_FROM = 6
+
+
+def handle(context: RequestContext, request: DescribeGroupsRequest) -> Any:
+    version = context.api_version
+    reply = Gathering(partial(_combine, request.include_authorized_operations))
+    for group_id in request.groups:
+        token = reply.part(partial(_refusal, group_id, version))
+
+        def step(
+            shard: GroupShard,
+            _now: Now,
+            outbox: Outbox,
+            group_id: str = group_id,
+            token: Any = token,
+        ) -> None:
+            outbox.reply(token, shard.describe_group(group_id, version))
+
+        context.node.coordinators.groups.request(group_id, token, step)
+    reply.close()
+    return reply.result
+
+
+def _refusal(group_id: str, version: int, error: KafkaError) -> DescribedGroup:
+    described = DescribedGroup(group_id=group_id, error_code=int(error.code))
+    if version >= ERROR_MESSAGE_FROM:
+        described.error_message = error.message
+    return described
+
+
+def _combine(with_rights: bool, groups: list[DescribedGroup]) -> DescribeGroupsResponse:
+    if with_rights:
+        for group in groups:
+            if group.error_code == ErrorCode.NONE:
+                group.authorized_operations = ALL_ON_GROUP
+    return DescribeGroupsResponse(groups=groups)

@@ -7,6 +7,10 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Protocol
 
+from ottla.runtime.clock import SystemClock
+
+REDRAW_S = 0.1
+
 
 class Advance(Protocol):
     def __call__(self, count: int, /) -> None: ...
@@ -30,10 +34,16 @@ def progress(what: str, total: int | None) -> Iterator[Advance]:
     )
     with Progress(*columns, console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task(what, total=total, rate="")
+        clock = SystemClock()
+        waiting, shown_at = 0, clock.now()
 
         def advance(count: int) -> None:
-            shown = bar.tasks[0]
-            rate = f"{shown.speed:,.0f}/s" if shown.speed else ""
-            bar.update(task, advance=count, rate=rate)
+            nonlocal waiting, shown_at
+            waiting += count
+            # Drawing costs more than what is being counted: not for each of thousands a second.
+            if (now := clock.now()) - shown_at >= REDRAW_S:
+                speed = bar.tasks[0].speed
+                bar.update(task, advance=waiting, rate=f"{speed:,.0f}/s" if speed else "")
+                waiting, shown_at = 0, now
 
         yield advance

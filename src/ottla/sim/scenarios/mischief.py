@@ -21,12 +21,17 @@ async def make_mischief(
     """One trouble after another until cancelled; some days there is none."""
     if chance.random() < 0.4:
         return
-    if break_disk is not None and chance.random() < 0.3:
-        world.loop.call_later(chance.random(), break_disk)
-    while True:
-        await asyncio.sleep(chance.expovariate(1.0) * PAUSE_BETWEEN_S)
-        if world.machine(broker).is_up:
-            await _trouble(world, broker, client, chance)
+    breaking = None
+    if break_disk is not None and chance.random() < 0.5:
+        breaking = world.loop.call_later(chance.random(), break_disk)
+    try:
+        while True:
+            await asyncio.sleep(chance.expovariate(1.0) * PAUSE_BETWEEN_S)
+            if world.machine(broker).is_up:
+                await _trouble(world, broker, client, chance)
+    finally:
+        if breaking is not None:
+            breaking.cancel()
 
 
 async def _trouble(world: World, broker: str, client: str, chance: random.Random) -> None:

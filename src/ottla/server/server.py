@@ -116,7 +116,7 @@ class Server:
 
 
 def buffer_sizes(config: BrokerConfig) -> BufferSizes:
-    """Kafka's default for sending: what is in flight then stays in the processor's cache, and cached
+    """Kafka's default for sending: what is in flight stays in the processor's cache, and cached
     reads cost a third of what they do with the buffers that Linux would grow. Receiving is left to
     the OS unless it was set: a produce arrives in fewer pieces, at half the cost."""
     receive = "socket.receive.buffer.bytes"

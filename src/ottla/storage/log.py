@@ -204,6 +204,7 @@ class Log:
             if not clean:
                 # What was recovered is still in the page cache only, or was cut there: settle it,
                 # so that the next crash finds this log and not a mixture with an older one.
+                log.sync_cuts()
                 log.flush()
         except OSError as error:
             raise LogDirFailure(os.path.dirname(directory), error) from error

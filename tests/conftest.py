@@ -75,6 +75,22 @@ def broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
         shared.remove()
 
 
+@pytest.fixture(scope="session")
+def group_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
+    """One for the tests of groups, in which members join at once and may fall silent for 1 s."""
+    options = {
+        "group.initial.rebalance.delay.ms": "0",
+        "group.min.session.timeout.ms": "1000",
+        "offsets.retention.check.interval.ms": "200",
+    }
+    shared = build(tmp_path_factory.mktemp("group-broker"), options)
+    try:
+        yield shared.start()
+        end(shared, signal.SIGINT)
+    finally:
+        shared.remove()
+
+
 @pytest.fixture
 def fresh_broker(tmp_path: Path) -> Iterator[MakeBroker]:
     """`fresh_broker({"key": "value"})` starts a broker that this test alone uses and may kill."""

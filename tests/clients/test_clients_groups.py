@@ -1,0 +1,363 @@
+"""Consumer groups as clients use them: join, share, commit, resume, leave, crash, grow, reset.
+
+Every member is a process of its own, of any of the client libraries, and may be killed.
+"""
+
+from __future__ import annotations
+
+import json
+import signal
+import subprocess
+import sys
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from itertools import chain
+from pathlib import Path
+
+import pytest
+from bench.brokers import Broker
+from confluent_kafka import (
+    Consumer,
+    ConsumerGroupTopicPartitions,
+    KafkaException,
+    Producer,
+    TopicPartition,
+)
+from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
+
+HERE = Path(__file__).parent
+WAIT_S = 25.0
+CLASSIC = ("confluent", "kafka-python", "aiokafka", "kafkajs")
+
+
+class Member:
+    def __init__(self, command: list[str]) -> None:
+        self.assigned: list[int] | None = None
+        self.read: list[tuple[int, int, str]] = []
+        self.committed = 0
+        self.assignments = 0
+        self._process = subprocess.Popen(
+            command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
+        )
+        threading.Thread(target=self._listen, daemon=True).start()
+
+    def _listen(self) -> None:
+        assert self._process.stdout is not None
+        for line in self._process.stdout:
+            ((what, value),) = json.loads(line).items()
+            if what == "assigned":
+                self.assigned = value
+                self.assignments += 1
+            elif what == "read":
+                self.read.append(tuple(value))
+            else:
+                self.committed = len(self.read)
+
+    @property
+    def values(self) -> list[str]:
+        return [value for _, _, value in self.read]
+
+    def leave(self) -> None:
+        self._process.terminate()
+        self._end(WAIT_S)
+
+    def kill(self) -> None:
+        self._process.kill()
+        self._end(5)
+
+    def pause(self) -> None:
+        self._process.send_signal(signal.SIGSTOP)
+
+    def go_on(self) -> None:
+        self._process.send_signal(signal.SIGCONT)
+
+    def _end(self, wait_s: float) -> None:
+        self._process.wait(wait_s)
+
+    def complaint(self) -> str:
+        if self._process.poll() is None:
+            return "still running"
+        assert self._process.stderr is not None
+        return self._process.stderr.read()[-2000:]
+
+
+Join = Callable[..., Member]
+
+
+@pytest.fixture
+def bootstrap(group_broker: Broker) -> str:
+    return group_broker.address
+
+
+@pytest.fixture
+def join(request: pytest.FixtureRequest, bootstrap: str, topic: str) -> Iterator[Join]:
+    members: list[Member] = []
+
+    def start(library: str, group: str = "", of: str = "", **settings: str) -> Member:
+        arguments = [bootstrap, group or f"group.{topic}", of or topic]
+        if library == "kafkajs":
+            node = request.getfixturevalue("node_program")
+            command = [node, str(HERE / "kafkajs" / "group_member.js"), *arguments]
+        else:
+            command = [sys.executable, str(HERE / "group_member.py"), library, *arguments]
+            command += [f"{key.replace('_', '.')}={value}" for key, value in settings.items()]
+        members.append(Member(command))
+        return members[-1]
+
+    yield start
+    for member in members:
+        member._process.kill()
+        member._process.wait()
+
+
+@pytest.fixture
+def admin(bootstrap: str) -> AdminClient:
+    return AdminClient({"bootstrap.servers": bootstrap})
+
+
+@pytest.fixture
+def send(bootstrap: str, topic: str, admin: AdminClient) -> Callable[..., list[str]]:
+    """`send(count)` writes so many new values, over all partitions in turn."""
+    sent = 0
+    partitions = 4
+    admin.create_topics([NewTopic(topic, partitions, 1)])[topic].result(WAIT_S)
+    producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 0})
+
+    def write(count: int, partitions: int = partitions) -> list[str]:
+        nonlocal sent
+        values = [f"value-{number}" for number in range(sent, sent + count)]
+        for number, value in enumerate(values, sent):
+            producer.produce(topic, value.encode(), partition=number % partitions)
+        sent += count
+        assert producer.flush(WAIT_S) == 0
+        return values
+
+    return write
+
+
+def until(condition: Callable[[], object], *members: Member) -> None:
+    deadline = time.monotonic() + WAIT_S
+    while not condition():
+        if time.monotonic() > deadline:
+            seen = [(m.assigned, len(m.read), m.committed, m.complaint()) for m in members]
+            pytest.fail(f"it did not come to that within {WAIT_S} s: {seen}")
+        time.sleep(0.02)
+
+
+def has_read(member: Member, values: list[str]) -> Callable[[], bool]:
+    return lambda: len(member.read) >= len(values) and member.committed >= len(values)
+
+
+def shared(*members: Member) -> Callable[[], bool]:
+    """Whether every partition has exactly one owner, and nobody is idle."""
+    return lambda: (
+        all(member.assigned for member in members)
+        and sorted(chain(*(member.assigned or () for member in members))) == [0, 1, 2, 3]
+    )
+
+
+@pytest.mark.parametrize("library", CLASSIC)
+def test_a_member_that_comes_back_resumes_where_it_committed(
+    library: str, join: Join, send: Callable[..., list[str]]
+) -> None:
+    first_values = send(40)
+    first = join(library)
+    until(has_read(first, first_values), first)
+    assert sorted(first.values) == sorted(first_values)
+    first.leave()
+    later_values = send(20)
+    second = join(library)
+    until(has_read(second, later_values), second)
+    assert sorted(second.values) == sorted(later_values)
+
+
+@pytest.mark.parametrize("library", CLASSIC)
+def test_two_members_share_the_partitions_and_one_inherits_them_all(
+    library: str, join: Join, send: Callable[..., list[str]]
+) -> None:
+    first = join(library)
+    until(lambda: first.assigned == [0, 1, 2, 3], first)
+    second = join(library)
+    until(shared(first, second), first, second)
+    values = send(40)
+    until(lambda: first.committed + second.committed >= 40, first, second)
+    assert Counter(first.values + second.values) == Counter(values)
+    assert {partition for partition, _, _ in first.read} == set(first.assigned or ())
+    first.leave()
+    until(lambda: second.assigned == [0, 1, 2, 3], second)
+    more = send(20)
+    until(lambda: set(more) <= set(second.values), second)
+
+
+@pytest.mark.parametrize("library", CLASSIC)
+def test_the_partitions_of_a_killed_member_are_read_by_the_others_with_nothing_skipped(
+    library: str, join: Join, send: Callable[..., list[str]]
+) -> None:
+    first, second = join(library), join(library)
+    until(shared(first, second), first, second)
+    values = send(40)
+    first.kill()
+    values += send(40)
+    until(lambda: set(values) <= {*first.values, *second.values}, second)
+    until(lambda: second.assigned == [0, 1, 2, 3], second)
+
+
+def test_members_of_different_libraries_share_a_group(
+    join: Join, send: Callable[..., list[str]]
+) -> None:
+    # What they have in common is the round robin; kafkajs has an assignor of its own only.
+    members = [join("confluent"), join("kafka-python"), join("aiokafka")]
+    until(shared(*members), *members)
+    values = send(60)
+    until(lambda: sum(member.committed for member in members) >= 60, *members)
+    assert Counter(chain(*(member.values for member in members))) == Counter(values)
+
+
+def test_a_member_that_falls_silent_is_replaced_and_may_come_back(
+    join: Join, send: Callable[..., list[str]]
+) -> None:
+    first, second = join("confluent"), join("confluent")
+    until(shared(first, second), first, second)
+    first.pause()
+    until(lambda: second.assigned == [0, 1, 2, 3], second)
+    values = send(20)
+    until(lambda: set(values) <= set(second.values), second)
+    first.go_on()
+    until(shared(first, second), first, second)
+
+
+def test_a_static_member_that_bounces_disturbs_nobody(
+    join: Join, send: Callable[..., list[str]]
+) -> None:
+    send(8)
+    slow = {"session_timeout_ms": "20000"}
+    first = join("confluent", group_instance_id="one", **slow)
+    second = join("confluent", group_instance_id="two", **slow)
+    until(shared(first, second), first, second)
+    owned, times = first.assigned, second.assignments
+    first.kill()
+    again = join("confluent", group_instance_id="one", **slow)
+    until(lambda: again.assigned == owned, again, second)
+    assert second.assignments == times
+    values = send(8)
+    until(lambda: set(values) <= {*again.values, *second.values}, again, second)
+
+
+@pytest.mark.parametrize("library", ["confluent", "kafka-python"])
+def test_members_see_new_partitions_and_new_topics_of_their_pattern(
+    library: str, join: Join, admin: AdminClient, topic: str, send: Callable[..., list[str]]
+) -> None:
+    member = join(library, of=f"^{topic}.*")
+    until(lambda: member.assigned == [0, 1, 2, 3], member)
+    admin.create_partitions([NewPartitions(topic, 6)])[topic].result(WAIT_S)
+    until(lambda: member.assigned == [0, 1, 2, 3, 4, 5], member)
+    values = send(12, partitions=6)
+    until(lambda: set(values) <= set(member.values), member)
+    other = f"{topic}.second"
+    admin.create_topics([NewTopic(other, 1, 1)])[other].result(WAIT_S)
+    until(lambda: member.assigned == [0, 0, 1, 2, 3, 4, 5], member)
+
+
+def test_cooperative_members_keep_what_they_can(join: Join, send: Callable[..., list[str]]) -> None:
+    cooperative = {"partition_assignment_strategy": "cooperative-sticky"}
+    first = join("confluent", **cooperative)
+    until(lambda: first.assigned == [0, 1, 2, 3], first)
+    second = join("confluent", **cooperative)
+    until(shared(first, second), first, second)
+    values = send(40)
+    until(lambda: first.committed + second.committed >= 40, first, second)
+    assert Counter(first.values + second.values) == Counter(values)
+
+
+def test_offsets_are_reset_while_nobody_reads_and_not_while_somebody_does(
+    join: Join, send: Callable[..., list[str]], admin: AdminClient, topic: str
+) -> None:
+    values = send(8)
+    first = join("confluent")
+    until(has_read(first, values), first)
+    group = f"group.{topic}"
+    to_start = ConsumerGroupTopicPartitions(
+        group, [TopicPartition(topic, index, 0) for index in range(4)]
+    )
+    refused = admin.alter_consumer_group_offsets([to_start])[group].exception(WAIT_S)
+    assert isinstance(refused, KafkaException)
+    assert refused.args[0].name() == "UNKNOWN_MEMBER_ID"
+    first.leave()
+    changed = admin.alter_consumer_group_offsets([to_start])[group].result(WAIT_S)
+    assert [one.error for one in changed.topic_partitions] == [None] * 4
+    again = join("confluent")
+    until(has_read(again, values), again)
+    assert sorted(again.values) == sorted(values)
+
+
+def test_groups_are_listed_described_and_deleted_once_they_are_empty(
+    join: Join, send: Callable[..., list[str]], admin: AdminClient, topic: str
+) -> None:
+    values = send(8)
+    group = f"group.{topic}"
+    member = join("confluent", client_id="reader")
+    until(has_read(member, values), member)
+    listed = {one.group_id: one for one in admin.list_consumer_groups().result(WAIT_S).valid}
+    assert listed[group].state.name == "STABLE"
+    described = admin.describe_consumer_groups([group])[group].result(WAIT_S)
+    (one,) = described.members
+    assert (described.state.name, one.client_id, one.host) == ("STABLE", "reader", "/127.0.0.1")
+    assert sorted(p.partition for p in one.assignment.topic_partitions) == [0, 1, 2, 3]
+    with pytest.raises(KafkaException, match="NON_EMPTY_GROUP"):
+        admin.delete_consumer_groups([group])[group].result(WAIT_S)
+    member.leave()
+    admin.delete_consumer_groups([group])[group].result(WAIT_S)
+    assert group not in {g.group_id for g in admin.list_consumer_groups().result(WAIT_S).valid}
+    fresh = join("confluent")
+    until(has_read(fresh, values), fresh)
+
+
+def test_commits_survive_a_killed_broker_and_members_go_on(
+    fresh_broker: Callable[..., Broker], tmp_path: Path
+) -> None:
+    quick = {"group.initial.rebalance.delay.ms": "0", "group.min.session.timeout.ms": "1000"}
+    broker = fresh_broker(quick)
+    producer = Producer({"bootstrap.servers": broker.address})
+    admin = AdminClient({"bootstrap.servers": broker.address})
+    admin.create_topics([NewTopic("t", 4, 1)])["t"].result(WAIT_S)
+
+    def send(start: int) -> set[str]:
+        values = {f"value-{number}" for number in range(start, start + 40)}
+        for number, value in enumerate(sorted(values)):
+            producer.produce("t", value.encode(), partition=number % 4)
+        assert producer.flush(WAIT_S) == 0
+        return values
+
+    command = [sys.executable, str(HERE / "group_member.py"), "confluent"]
+    member = Member([*command, broker.address, "g", "t"])
+    try:
+        first = send(0)
+        until(lambda: member.committed >= 40, member)
+        broker.kill()
+        broker.start()
+        consumer = Consumer({"bootstrap.servers": broker.address, "group.id": "g"})
+        places = [TopicPartition("t", index) for index in range(4)]
+        assert [one.offset for one in consumer.committed(places, WAIT_S)] == [10, 10, 10, 10]
+        consumer.close()
+        second = send(40)
+        until(lambda: set(member.values) >= first | second, member)
+        assert len(member.values) == 80
+    finally:
+        member.kill()
+
+
+def test_no_member_reads_what_another_committed(
+    join: Join, send: Callable[..., list[str]], topic: str
+) -> None:
+    """Members come and go one after the other, politely: every record is read exactly once."""
+    seen: Counter[str] = Counter()
+    wanted: Counter[str] = Counter()
+    for library in (*CLASSIC, "confluent"):
+        wanted.update(send(12))
+        member = join(library)
+        until(lambda member=member: member.committed >= 12, member)  # type: ignore[misc]
+        member.leave()
+        seen.update(member.values)
+    assert seen == wanted

@@ -300,6 +300,12 @@ class TransactionShard:
         if not transaction.partitions:
             self._write(transaction.completed(now.wall_ms), outbox)
 
+    def order_again(self, transactional_id: str, outbox: Outbox) -> None:
+        """An order was lost before anybody could know whether the outcome is committed."""
+        transaction = self.transactions.get(transactional_id)
+        if transaction is not None and transaction.state in PREPARED:
+            self._order(transaction, outbox)
+
     # --- time -----------------------------------------------------------------------------------
 
     def _set_timeout(self, transaction: Transaction, now: Now, outbox: Outbox) -> None:
@@ -393,7 +399,7 @@ def _initialized(identity: Identity, ongoing: Identity) -> InitProducerIdRespons
 def added_response(
     transactional_id: str, errors: Mapping[TopicPartition, ErrorCode]
 ) -> AddPartitionsToTxnResponse:
-    """The answer for one transaction, as brokers get it; `result_of` takes it apart again."""
+    """The answer for one transaction, as brokers get it."""
     return AddPartitionsToTxnResponse(
         results_by_transaction=[
             AddPartitionsToTxnResult(

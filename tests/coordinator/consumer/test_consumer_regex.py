@@ -21,7 +21,7 @@ expressions = st.recursive(
     ),
     max_leaves=8,
 )
-names = st.text("abAB01_.-", max_size=8)
+names = st.text("abAB01_.-", min_size=1, max_size=8)
 
 
 @given(expression=expressions, name=names)

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from ottla.config.errors import ConfigError
 from ottla.config.group import group_values
+from ottla.coordinator.classic.settings import GroupSettings
 from ottla.coordinator.consumer.assignors import ASSIGNORS
 
 if TYPE_CHECKING:
@@ -30,7 +31,8 @@ class ConsumerSettings:
     assignors: tuple[str, ...] = tuple(ASSIGNORS)
     """The first is taken where members do not ask for another."""
     migration_policy: str = "bidirectional"
-    classic_members_max: int = 2_147_483_647
+    classic: GroupSettings = field(default_factory=GroupSettings)
+    """For a group that goes back to the classic protocol."""
 
     @classmethod
     def of(
@@ -50,7 +52,7 @@ class ConsumerSettings:
             members_max=config["group.consumer.max.size"],
             assignors=tuple(name for name in named if name in ASSIGNORS) or tuple(ASSIGNORS),
             migration_policy=config["group.consumer.migration.policy"].lower(),
-            classic_members_max=config["group.max.size"],
+            classic=GroupSettings.of(config),
         )
 
     @property

@@ -99,6 +99,8 @@ def test_logs_survive_a_crash(tmp_path: Path) -> None:
         assert not again.was_clean(str(tmp_path))
         assert len(again.logs()) == 5
         assert all(values_of(log) == [(0, b"a"), (1, b"b")] for log in again.logs())
+        again.start_background_work(dict)
+        await eventually(lambda: all(log.recovery_point == 2 for log in again.logs()))
         await again.close()
 
     in_runtime(test)

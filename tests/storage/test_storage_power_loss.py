@@ -137,6 +137,7 @@ class Story:
             topic_id=b"x" * 16,
         )
         self.check(log)
+        log.settle()
         # As the manager of logs does: the point may have been above the end.
         points.write({PARTITION: log.recovery_point})
         return log

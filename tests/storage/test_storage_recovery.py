@@ -62,6 +62,8 @@ def assert_usable(log: Log, expected: list[tuple[int, bytes | None]]) -> None:
 def test_an_unclosed_log_is_recovered_whole(tmp_path: Path) -> None:
     expected = written(tmp_path / "t-0")
     log = open_log(tmp_path / "t-0", SMALL, clean=False)
+    assert log.recovery_point == 0
+    log.settle()
     assert log.recovery_point == 80
     assert log.epochs.entries == [(epoch, epoch * 20) for epoch in range(4)]
     assert log.topic_id == TOPIC_ID

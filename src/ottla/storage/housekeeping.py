@@ -46,6 +46,7 @@ class Housekeeping:
         self._doomed: list[tuple[int, str]] = []
         self._cut_logs: dict[Log, None] = {}
         self._stopped = False
+        self._unsettled: list[Log] = []
 
     def start(self, high_watermarks: Callable[[], dict[tuple[str, int], int]]) -> None:
         self._high_watermarks = high_watermarks
@@ -56,6 +57,7 @@ class Housekeeping:
         self._after(self._config["replica.high.watermark.checkpoint.interval.ms"], self._save_marks)
         self._after(REMOVAL_INTERVAL_MS, self._remove)
         self._after(0, self._flush)
+        self._after(0, self._settle)
 
     def configure(self, config: BrokerConfig) -> None:
         """Each job takes the new intervals from its next run on."""
@@ -129,6 +131,19 @@ class Housekeeping:
             await self._runtime.in_thread(log.flush, upto)
         except LogDirFailure as error:
             self._failed(error)
+
+    def settle_later(self, logs: list[Log]) -> None:
+        """These were recovered after a crash: sync them, but do not keep the start waiting."""
+        self._unsettled += logs
+
+    async def _settle(self) -> int:
+        while self._unsettled and not self._stopped:
+            log = self._unsettled.pop()
+            try:
+                await self._runtime.in_thread(log.settle)
+            except LogDirFailure as error:
+                self._failed(error)
+        return INTERVAL_MAX_MS
 
     def flush_rolled(self, log: Log) -> None:
         """A segment was rolled: from now on recovery may have to read two, unless it is flushed."""

@@ -178,7 +178,8 @@ class Log:
     ) -> Log:
         """Load the log in `directory`, or begin one there. May be run in a thread.
 
-        `clean`: the last user of the folder closed it properly, so nothing needs recovery.
+        `clean`: the last user of the folder closed it properly, so nothing needs recovery. If not,
+        `settle` should follow when there is time.
         """
         try:
             try:
@@ -201,11 +202,6 @@ class Log:
             log._identity_synced = bool(names) and clean
             if loaded.dropped_paths:
                 log._remove_later(loaded.dropped_paths)
-            if not clean:
-                # What was recovered is still in the page cache only, or was cut there: settle it,
-                # so that the next crash finds this log and not a mixture with an older one.
-                log.sync_cuts()
-                log.flush()
         except OSError as error:
             raise LogDirFailure(os.path.dirname(directory), error) from error
         return log
@@ -618,6 +614,18 @@ class Log:
         elif new_names or self._has_removed_names:
             self._disk.sync_dir(self.directory)
         self._has_removed_names = False
+
+    def settle(self) -> None:
+        """Make what was recovered durable. Meant for a thread, some time after an unclean start.
+
+        Until then another crash may bring back what an earlier life had truncated, though never
+        among or instead of data that a flush has promised to keep.
+        """
+        try:
+            self.sync_cuts()
+        except OSError as error:
+            self._fail(error)
+        self.flush()
 
     def sync_cuts(self) -> None:
         """Make truncations and removed names durable. Meant for a thread, soon after either."""

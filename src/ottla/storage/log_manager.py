@@ -147,6 +147,8 @@ class LogManager:
         )
 
     def _take_loaded(self, log_dir: LogDir, result: LoadedDir) -> None:
+        if not log_dir.was_clean:
+            self.housekeeping.settle_later(result.logs)
         for log in result.logs:
             partition = (log.topic, log.partition)
             other = self._logs.get(partition)

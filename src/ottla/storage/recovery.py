@@ -254,9 +254,8 @@ class LogLoader:
                 break
         self._producers.end_offset = end_offset
         self._producers.take_snapshot(self._disk, self._directory)
-        if end_offset < self._recovery_point:
-            # Somebody was killed while truncating: nobody knows whether that is on disk.
-            self._segments[-1].is_cut = True
+        # Whoever was here before may have died while truncating: the cut may not be on disk.
+        self._segments[-1].is_cut = True
         return end_offset
 
     def _is_hole(self, end_offset: int, segment: Segment) -> bool:

@@ -7,27 +7,15 @@ asks for Kafka's behaviour and not for ours.
 
 from __future__ import annotations
 
-import os
 import shutil
 import signal
-import sys
 import uuid
 from collections.abc import Callable, Iterator, Mapping
 from pathlib import Path
 
 import pytest
 
-ROOT = Path(__file__).resolve().parent.parent
-for _folder in (ROOT, ROOT / "scripts"):
-    if str(_folder) not in sys.path:
-        sys.path.insert(0, str(_folder))
-
-from bench.brokers import Broker, Kafka, Ottla  # noqa: E402
-
-import fetch_kafka  # noqa: E402
-
-TARGET = os.environ.get("OTTLA_TEST_TARGET", "ottla")
-JVM_ENDED_BY_SIGNAL = {0, 130, 143}
+from broker_harness import ROOT, TARGET, Broker, build, end, fetch_kafka, missing
 
 MakeBroker = Callable[..., Broker]
 
@@ -46,22 +34,6 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         for item in items:
             if item.get_closest_marker("ottla_only"):
                 item.add_marker(skip)
-
-
-def build(folder: Path, options: Mapping[str, str] | None = None) -> Broker:
-    if TARGET == "kafka":
-        libs = fetch_kafka.find()
-        if libs is None:
-            pytest.fail("OTTLA_TEST_TARGET=kafka needs OTTLA_KAFKA_LIBS, the folder of its jars")
-        return Kafka(folder, options, libs=libs)
-    return Ottla(folder, options)
-
-
-def end(broker: Broker, number: signal.Signals) -> None:
-    """Stop as an operator would, and insist on a clean end."""
-    code = broker.stop(number)
-    clean = {0} if TARGET == "ottla" else JVM_ENDED_BY_SIGNAL
-    assert code in clean, f"{broker.name} ended with {code} after {number.name}:\n{broker.tail()}"
 
 
 @pytest.fixture(scope="session")
@@ -129,13 +101,6 @@ def kafka_libs() -> Path:
     if libs is None or shutil.which("java") is None:
         pytest.skip("no Apache Kafka jars: run scripts/fetch_kafka.py (needs Java and Maven)")
     return libs
-
-
-def missing(what: str) -> None:
-    """A tool is absent: a developer may skip what needs it, CI may not."""
-    if os.environ.get("CI"):
-        pytest.fail(f"{what}; in CI nothing may be skipped")
-    pytest.skip(what)
 
 
 @pytest.fixture(scope="session")

@@ -14,7 +14,7 @@ from bench import wire
 from bench.brokers import Broker
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from conftest import missing
+from broker_harness import missing
 
 SOURCE = Path(__file__).parent / "disk_faults.c"
 MakeBroker = Callable[..., Broker]

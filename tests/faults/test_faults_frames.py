@@ -19,7 +19,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from conftest import build, end
+from broker_harness import build, end
 
 TOPIC = "frames"
 MEMORY_GROWTH_BYTES_MAX = 150 << 20

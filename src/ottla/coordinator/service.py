@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Final
 from ottla.coordinator.group_settings import GroupShardSettings
 from ottla.coordinator.group_shard import GroupShard
 from ottla.coordinator.runtime import CoordinatorRuntime
+from ottla.coordinator.transactions.service import TRANSACTIONS_TOPIC, TransactionService
 from ottla.logs import get_logger
 from ottla.metadata.delta import MetadataDelta
 from ottla.metadata.image import MetadataImage
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 log = get_logger("ottla.coordinator")
 
 GROUPS_TOPIC: Final = "__consumer_offsets"
-TRANSACTIONS_TOPIC: Final = "__transaction_state"
+__all__ = ["GROUPS_TOPIC", "TRANSACTIONS_TOPIC", "Coordinators"]
 
 
 class Coordinators:
@@ -43,10 +44,14 @@ class Coordinators:
             make_shard=partial(GroupShard, GroupShardSettings.of(config), runtime.random),
             reply_timeout_ms=config["offsets.commit.timeout.ms"],
         )
+        self.transactions = TransactionService(
+            runtime, replicas, self.groups, controller, config, node_id
+        )
 
     def metadata_changed(self, delta: MetadataDelta, image: MetadataImage) -> None:
         """To be called after the replica manager has taken the change in."""
         self.groups.metadata_changed(delta, image)
+        self.transactions.metadata_changed(delta, image)
 
     async def ensure_topic(self, name: str, image: MetadataImage) -> None:
         """Create an internal topic that is needed for the first time."""
@@ -60,4 +65,5 @@ class Coordinators:
             raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, message)
 
     def close(self) -> None:
+        self.transactions.close()
         self.groups.close()

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from ottla.coordinator.hashing import partition_of
-from ottla.coordinator.service import GROUPS_TOPIC
+from ottla.coordinator.service import GROUPS_TOPIC, TRANSACTIONS_TOPIC
 from ottla.protocol.errors import ErrorCode, KafkaError
 from ottla.protocol.messages.find_coordinator import (
     Coordinator,
@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from ottla.server.context import RequestContext
 
 GROUP, TRANSACTION, SHARE = 0, 1, 2
-TOPICS: Final = {GROUP: GROUPS_TOPIC}
+TOPICS: Final = {GROUP: GROUPS_TOPIC, TRANSACTION: TRANSACTIONS_TOPIC}
 BATCHED_FROM = 4
 SHARE_FROM = 6
 NO_NODE = -1

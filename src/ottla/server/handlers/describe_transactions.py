@@ -1,0 +1,46 @@
+"""DescribeTransactions: what the coordinator knows of transactional ids."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any
+
+from ottla.protocol.errors import ErrorCode, KafkaError
+from ottla.protocol.messages.describe_transactions import (
+    DescribeTransactionsRequest,
+    DescribeTransactionsResponse,
+    TransactionState,
+)
+from ottla.server.handlers._coordinated import Gathering
+
+if TYPE_CHECKING:
+    from ottla.server.context import RequestContext
+
+
+def handle(context: RequestContext, request: DescribeTransactionsRequest) -> Any:
+    gathering = Gathering(_combined)
+    for transactional_id in request.transactional_ids:
+        _ask(context, transactional_id, gathering)
+    gathering.close()
+    return gathering.result
+
+
+def _ask(context: RequestContext, transactional_id: str, gathering: Gathering) -> None:
+    def refuse(error: KafkaError) -> DescribeTransactionsResponse:
+        state = TransactionState(transactional_id=transactional_id, error_code=error.code)
+        return DescribeTransactionsResponse(transaction_states=[state])
+
+    part = gathering.part(refuse)
+    if not transactional_id:
+        part.fail(KafkaError(ErrorCode.INVALID_REQUEST))
+        return
+    context.node.coordinators.transactions.coordinator.request(
+        transactional_id,
+        part,
+        lambda shard, now, outbox: shard.describe(transactional_id, part, outbox),
+    )
+
+
+def _combined(parts: list[DescribeTransactionsResponse]) -> DescribeTransactionsResponse:
+    return DescribeTransactionsResponse(
+        transaction_states=[state for part in parts for state in part.transaction_states]
+    )

@@ -8,23 +8,32 @@ from __future__ import annotations
 
 from collections.abc import Hashable
 from random import Random
-from typing import Any, Final, cast
+from typing import Final, cast
 
 from ottla.coordinator import record_codec
 from ottla.coordinator.classic.client import Client
 from ottla.coordinator.classic.group import ClassicGroup
+from ottla.coordinator.consumer import hosting
+from ottla.coordinator.consumer.group import ConsumerGroup
+from ottla.coordinator.consumer.settings import ConsumerSettings
+from ottla.coordinator.consumer.stored import RECORD_KEYS
 from ottla.coordinator.group import Group
 from ottla.coordinator.group_settings import GroupShardSettings
 from ottla.coordinator.offsets import commit, deletion, expiry, fetch
-from ottla.coordinator.offsets.store import OffsetStore
+from ottla.coordinator.offsets.store import OffsetStore, no_topic_id
 from ottla.coordinator.outbox import CoordinatorRecord, Now, Outbox
 from ottla.coordinator.shard import Token
 from ottla.metadata.delta import MetadataDelta
 from ottla.metadata.image import EMPTY_IMAGE, MetadataImage
+from ottla.metadata.resources import ResourceType
 from ottla.protocol.coordinator_records.group_metadata import GroupMetadataKey, GroupMetadataValue
 from ottla.protocol.coordinator_records.legacy_offset_commit import LegacyOffsetCommitKey
 from ottla.protocol.coordinator_records.offset_commit import OffsetCommitKey, OffsetCommitValue
 from ottla.protocol.errors import ErrorCode, KafkaError
+from ottla.protocol.messages.consumer_group_describe import (
+    DescribedGroup as DescribedConsumerGroup,
+)
+from ottla.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from ottla.protocol.messages.delete_groups import DeletableGroupResult
 from ottla.protocol.messages.describe_groups import DescribedGroup
 from ottla.protocol.messages.heartbeat import HeartbeatRequest
@@ -47,6 +56,7 @@ EXPIRY_TIMER: Final = ("offsets", "expiry")
 GROUP_NOT_FOUND_FROM: Final = 9
 """The version of OffsetCommit from which on clients know what it means that a group is gone."""
 DESCRIBE_NOT_FOUND_FROM: Final = 6
+_OLD_EPOCH: Final = (ErrorCode.STALE_MEMBER_EPOCH, ErrorCode.ILLEGAL_GENERATION)
 _EXPIRING_VALUE_VERSION: Final = 1
 _GROUP_VALUE_VERSION: Final = 3
 """Newer ones exist to be read, but nobody writes them yet."""
@@ -61,7 +71,11 @@ class GroupShard:
         self.groups: dict[str, Group] = {}
         self.offsets = OffsetStore()
         self.image: MetadataImage = EMPTY_IMAGE
-        self._random = random
+        self.random = random
+
+    def consumer_settings(self, group_id: str) -> ConsumerSettings:
+        """What holds for a consumer group: it may have settings of its own."""
+        return self.settings.consumer_of(self.image.config((ResourceType.GROUP, group_id)))
 
     # --- records --------------------------------------------------------------------------------
 
@@ -83,6 +97,8 @@ class GroupShard:
             self._replay_offset(same, cast("OffsetCommitValue | None", value), producer_id)
         elif isinstance(key, GroupMetadataKey):
             self._replay_classic(key, cast("GroupMetadataValue | None", value))
+        elif isinstance(key, RECORD_KEYS):
+            hosting.replay(self, key, value)
 
     def _replay_offset(
         self, key: OffsetCommitKey, value: OffsetCommitValue | None, producer_id: int
@@ -117,7 +133,10 @@ class GroupShard:
             return
         kind, group_id = cast("tuple[str, str]", key)[:2]
         group = self.groups.get(group_id)
-        if group is not None and kind_of(group) == kind:
+        if isinstance(group, ConsumerGroup):
+            if kind == CONSUMER:
+                hosting.timer_fired(self, group, key, now, outbox)
+        elif group is not None and kind == CLASSIC:
             group.timer_fired(key, now, outbox)
 
     def metadata_changed(
@@ -159,6 +178,10 @@ class GroupShard:
             outbox.reply(token, JoinGroupResponse(error_code=code, member_id=request.member_id))
             return
         group: Group | None = self.groups.get(group_id)
+        if isinstance(group, ConsumerGroup):
+            if hosting.join(self, group, request, client, token, now, outbox):
+                return
+            group = None
         if group is None and not request.member_id:
             group = self._new_classic(group_id)
         if not isinstance(group, ClassicGroup):
@@ -170,29 +193,57 @@ class GroupShard:
     def sync(
         self, request: SyncGroupRequest, client: Client, token: Token, now: Now, outbox: Outbox
     ) -> None:
-        self._classic(request.group_id).sync(request, client, token, now, outbox)
+        group = self._joined(request.group_id)
+        if isinstance(group, ConsumerGroup):
+            hosting.sync(self, group, request, client, token, now, outbox)
+        else:
+            group.sync(request, client, token, now, outbox)
 
     def heartbeat(
         self, request: HeartbeatRequest, client: Client, token: Token, now: Now, outbox: Outbox
     ) -> None:
-        self._classic(request.group_id).heartbeat(request, client, token, now, outbox)
+        group = self._joined(request.group_id)
+        if isinstance(group, ConsumerGroup):
+            hosting.classic_heartbeat(self, group, request, client, token, now, outbox)
+        else:
+            group.heartbeat(request, client, token, now, outbox)
 
     def leave(
         self, request: LeaveGroupRequest, client: Client, token: Token, now: Now, outbox: Outbox
     ) -> None:
-        self._classic(request.group_id).leave(request, client, token, now, outbox)
+        group = self._joined(request.group_id)
+        if isinstance(group, ConsumerGroup):
+            hosting.leave(self, group, request, client, token, now, outbox)
+        else:
+            group.leave(request, client, token, now, outbox)
 
-    def _classic(self, group_id: str) -> ClassicGroup:
+    def _joined(self, group_id: str) -> ClassicGroup | ConsumerGroup:
         """The group of a request that only a member may send."""
         group = self.groups.get(require_group_id(group_id))
-        if not isinstance(group, ClassicGroup):
-            raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID, f"there is no classic group {group_id}")
-        return group
+        if isinstance(group, ClassicGroup | ConsumerGroup):
+            return group
+        raise KafkaError(ErrorCode.UNKNOWN_MEMBER_ID, f"there is no group {group_id}")
 
     def _new_classic(self, group_id: str) -> ClassicGroup:
-        group = ClassicGroup(group_id, self.settings.classic, self._random)
+        group = ClassicGroup(group_id, self.settings.classic, self.random)
         self.groups[group_id] = group
         return group
+
+    # --- consumer groups ------------------------------------------------------------------------
+
+    def consumer_heartbeat(
+        self,
+        request: ConsumerGroupHeartbeatRequest,
+        client: Client,
+        token: Token,
+        now: Now,
+        outbox: Outbox,
+    ) -> None:
+        require_group_id(request.group_id)
+        hosting.heartbeat(self, request, client, token, now, outbox)
+
+    def describe_consumer_group(self, group_id: str) -> DescribedConsumerGroup:
+        return hosting.describe(self, require_group_id(group_id))
 
     # --- offsets --------------------------------------------------------------------------------
 
@@ -206,11 +257,13 @@ class GroupShard:
             if client.api_version >= GROUP_NOT_FOUND_FROM
             else ErrorCode.ILLEGAL_GENERATION,
         )
+        _check_commit_version(group, request.member_id, client.api_version)
         refusal = group.validate_offset_commit(
             request.member_id, request.group_instance_id, request.generation_id_or_member_epoch
         )
-        if refusal is not None:
-            raise KafkaError(refusal)
+        check = self._patient_check(
+            refusal, group, request.member_id, request.generation_id_or_member_epoch
+        )
         self._keep(group)
         group.offsets_committed(request.member_id, now, outbox)
         response = commit.commit(
@@ -219,8 +272,26 @@ class GroupShard:
             metadata_bytes_max=self.settings.offset_metadata_bytes_max,
             now=now,
             outbox=outbox,
+            check=check,
         )
         outbox.reply(token, response)
+
+    def _patient_check(
+        self, refusal: ErrorCode | None, group: Group, member_id: str, generation: int
+    ) -> commit.PartitionCheck | None:
+        """A member of a consumer group that has just moved on may still commit what it keeps: then
+        each partition is judged by itself. Other refusals are final."""
+        if refusal is None:
+            return None
+        if not isinstance(group, ConsumerGroup) or refusal not in _OLD_EPOCH:
+            raise KafkaError(refusal)
+
+        def check(topic: str, topic_id: bytes, partition: int) -> ErrorCode | None:
+            if no_topic_id(topic_id) and (known := self.image.topics.get(topic)) is not None:
+                topic_id = known.id
+            return group.validate_partition_commit(member_id, generation, topic_id, partition)
+
+        return check
 
     def commit_offsets_in_transaction(
         self,
@@ -239,9 +310,12 @@ class GroupShard:
             request.generation_id,
             transactional=True,
         )
-        if refusal is not None:
-            stale = refusal is ErrorCode.STALE_MEMBER_EPOCH
-            raise KafkaError(illegal if stale else refusal)
+        patient = self._patient_check(refusal, group, request.member_id, request.generation_id)
+
+        def check(topic: str, topic_id: bytes, partition: int) -> ErrorCode | None:
+            found = None if patient is None else patient(topic, topic_id, partition)
+            return illegal if found is ErrorCode.STALE_MEMBER_EPOCH else found
+
         self._keep(group)
         response = commit.commit_in_transaction(
             self.offsets,
@@ -249,6 +323,7 @@ class GroupShard:
             metadata_bytes_max=self.settings.offset_metadata_bytes_max,
             now=now,
             outbox=outbox,
+            check=check,
         )
         outbox.reply(token, response)
 
@@ -259,7 +334,7 @@ class GroupShard:
         if generation >= 0:
             raise KafkaError(if_gone)
         # A tool, or a consumer that assigns partitions to itself: a group of offsets only.
-        return ClassicGroup(group_id, self.settings.classic, self._random)
+        return ClassicGroup(group_id, self.settings.classic, self.random)
 
     def _keep(self, group: Group) -> None:
         self.groups.setdefault(group.group_id, group)
@@ -349,15 +424,19 @@ def require_group_id(group_id: str) -> str:
 
 def kind_of(group: Group) -> str:
     """The protocol that its members speak, by the name that tools use, in lower case."""
-    return CLASSIC if isinstance(group, ClassicGroup) else CONSUMER
+    return CONSUMER if isinstance(group, ConsumerGroup) else CLASSIC
+
+
+def _check_commit_version(group: Group, member_id: str, api_version: int) -> None:
+    """Clients of before cannot understand the answers that members of the new protocol get."""
+    if api_version < GROUP_NOT_FOUND_FROM and isinstance(group, ConsumerGroup):
+        member = group.members.get(member_id)
+        if member is not None and not member.uses_classic:
+            raise KafkaError(ErrorCode.UNSUPPORTED_VERSION)
 
 
 def _fetch_refusal(group: Group, request: OffsetFetchRequestGroup) -> ErrorCode | None:
     """Members of classic groups need not prove anything to read offsets."""
-    if isinstance(group, ClassicGroup):
-        return None
-    consumer = cast(Any, group)
-    refusal: ErrorCode | None = consumer.validate_offset_fetch(
-        request.member_id, request.member_epoch
-    )
-    return refusal
+    if isinstance(group, ConsumerGroup):
+        return group.validate_offset_fetch(request.member_id, request.member_epoch)
+    return None

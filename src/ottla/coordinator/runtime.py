@@ -10,6 +10,7 @@ says never differ. If the append fails, the shard is dropped and made anew from 
 from __future__ import annotations
 
 import asyncio
+import math
 from collections import deque
 from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple
@@ -39,7 +40,9 @@ log = get_logger("ottla.coordinator")
 LOAD_BYTES: Final = 64 * 1024
 """Read and decoded at once, beside the loop."""
 LOAD_EVENTS_PER_TURN: Final = 200
-RELOAD_DELAY_S: Final = 5.0
+RELOAD_DELAY_S: Final = 0.05
+RELOAD_AGAIN_DELAY_S: Final = 5.0
+"""So long one waits whose last reload is not long ago: what does not help is not done in a rush."""
 TIMERS_PER_TURN: Final = 64
 
 
@@ -130,6 +133,9 @@ class HostedShard(Generic[S]):
         try:
             self._append(batch, now.wall_ms)
         except KafkaError as error:
+            # One that its producer's epoch forbids is refused; the shard is as it was.
+            if not self._log_is_sound:
+                self._owner.reload(self, ErrorCode.NOT_COORDINATOR)
             token.fail(error)
             return
         shard.transaction_ended(marker.producer_id, committed=marker.committed)
@@ -139,7 +145,12 @@ class HostedShard(Generic[S]):
 
     def _carry_out(self, shard: S, outbox: Outbox) -> None:
         if outbox.records:
-            self._append(self._batch(shard, outbox), self._owner.runtime.clock.wall_ms())
+            try:
+                self._append(self._batch(shard, outbox), self._owner.runtime.clock.wall_ms())
+            except KafkaError as error:
+                # The step was taken but cannot be kept: what the log says is the truth.
+                self._owner.reload(self, ErrorCode.NOT_COORDINATOR)
+                raise KafkaError(ErrorCode.NOT_COORDINATOR) from error
         if outbox.timers:
             self._timers.update(outbox.timers)
             self._arm()
@@ -165,9 +176,24 @@ class HostedShard(Generic[S]):
         except KafkaError as error:
             self._owner.replicas.noted(error)
             log.error("a coordinator cannot write", partition=str(self.partition), error=str(error))
-            self._owner.reload(self, ErrorCode.NOT_COORDINATOR)
-            raise KafkaError(ErrorCode.NOT_COORDINATOR) from error
+            raise
         self._appended = appended.last_offset + 1
+
+    @property
+    def _log_is_sound(self) -> bool:
+        source = self.partition.log
+        return self.partition.error is None and (source is None or source.failure is None)
+
+    def check_producer(self, producer_id: int, producer_epoch: int) -> None:
+        """Refuse one whose successor has written here: before a step, since what a step has done
+        is not undone."""
+        source = self.partition.log
+        entry = None if source is None else source.producers.producers.get(producer_id)
+        if entry is not None and entry.producer_epoch > producer_epoch:
+            raise KafkaError(
+                ErrorCode.INVALID_PRODUCER_EPOCH,
+                f"producer {producer_id} is at epoch {entry.producer_epoch}, not {producer_epoch}",
+            )
 
     # --- replies --------------------------------------------------------------------------------
 
@@ -332,6 +358,7 @@ class CoordinatorRuntime(Generic[S]):
         self._to_load: deque[HostedShard[S]] = deque()
         self._loading = False
         self._closed = False
+        self._reloaded_s: dict[int, float] = {}
 
     def now(self) -> Now:
         clock = self.runtime.clock
@@ -354,11 +381,16 @@ class CoordinatorRuntime(Generic[S]):
             )
         return found
 
-    def request(self, key: str, token: Token, step: Step[S]) -> None:
+    def request(
+        self, key: str, token: Token, step: Step[S], producer: tuple[int, int] | None = None
+    ) -> None:
         """Run a step on the shard of `key`. `token` is answered in any case: by the step, by a
-        later one, or with the error why there was none."""
+        later one, or with the error why there was none. `producer` (id, epoch) is to be given if
+        the step writes in a transaction."""
         try:
             hosted = self.hosted(self.partition_for(key))
+            if producer is not None:
+                hosted.check_producer(*producer)
         except KafkaError as error:
             token.fail(error)
             return
@@ -435,7 +467,11 @@ class CoordinatorRuntime(Generic[S]):
         if self._hosted.get(index) is hosted:
             del self._hosted[index]
         if not self._closed:
-            self.runtime.call_later(RELOAD_DELAY_S, self._look_again)
+            now_s = self.runtime.clock.now()
+            recently = now_s - self._reloaded_s.get(index, -math.inf) < 2 * RELOAD_AGAIN_DELAY_S
+            self._reloaded_s[index] = now_s
+            delay_s = RELOAD_AGAIN_DELAY_S if recently else RELOAD_DELAY_S
+            self.runtime.call_later(delay_s, self._look_again)
 
     def _look_again(self) -> None:
         if not self._closed:

@@ -31,7 +31,7 @@ def test_a_registered_broker_is_active_and_its_epoch_is_the_offset_of_its_record
 
 
 def test_the_first_registration_states_the_metadata_version_and_later_ones_do_not():
-    assert ONE_BROKER.features == {"metadata.version": 30}
+    assert ONE_BROKER.features == {"metadata.version": 30, "transaction.version": 2}
     again = register_broker(ONE_BROKER, registration(1), clean=True)
     assert [r.__class__.__name__ for r in again.records] == [
         "RegisterBrokerRecord",

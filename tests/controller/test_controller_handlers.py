@@ -526,7 +526,6 @@ def test_producer_ids_are_unique_also_across_a_restart(tmp_path: Path):
 @pytest.mark.parametrize(
     ("request_", "code"),
     [
-        (InitProducerIdRequest(transactional_id="tx"), ErrorCode.COORDINATOR_NOT_AVAILABLE),
         (InitProducerIdRequest(transactional_id=""), ErrorCode.INVALID_REQUEST),
         (InitProducerIdRequest(transactional_id=None, producer_id=5), ErrorCode.INVALID_REQUEST),
     ],
@@ -556,8 +555,11 @@ def test_api_versions_are_the_served_ones(tmp_path: Path):
             assert told[ApiKey.METADATA] == (0, 13)
             assert told[ApiKey.INIT_PRODUCER_ID] == (0, 5)
             if version >= 3:
-                (feature,) = answer.finalized_features
-                assert (feature.name, feature.max_version_level) == ("metadata.version", 30)
+                levels = {f.name: f.max_version_level for f in answer.finalized_features}
+                assert levels == {"metadata.version": 30, "transaction.version": 2}
+                supported = {f.name: f.min_version for f in answer.supported_features}
+                from_level_0 = {"transaction.version": 0} if version >= 4 else {}
+                assert supported == {"metadata.version": 30, **from_level_0}
                 assert answer.finalized_features_epoch >= 0
 
     with_admin(tmp_path, use)

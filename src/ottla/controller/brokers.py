@@ -7,8 +7,8 @@ from typing import NamedTuple
 
 from ottla.controller.elections import clean_leader, lead_record
 from ottla.metadata.decision import Decision
+from ottla.metadata.features import FEATURES
 from ottla.metadata.image import BrokerImage, Endpoint, MetadataImage
-from ottla.metadata.records import METADATA_VERSION_FEATURE, METADATA_VERSION_LEVEL
 from ottla.protocol.metadata_records.broker_registration_change_record import (
     BrokerRegistrationChangeRecord,
 )
@@ -45,11 +45,11 @@ def register_broker(
     once. After a crash (`clean` is false) the end of its logs may be lost, so every partition that
     it leads gets a new leader epoch, by which consumers notice offsets that were given out twice.
     """
-    records: list[Message] = []
-    if METADATA_VERSION_FEATURE not in image.features:
-        records.append(
-            FeatureLevelRecord(name=METADATA_VERSION_FEATURE, feature_level=METADATA_VERSION_LEVEL)
-        )
+    records: list[Message] = [
+        FeatureLevelRecord(name=feature.name, feature_level=feature.level)
+        for feature in FEATURES
+        if feature.name not in image.features
+    ]
     epoch = image.offset + 1 + len(records)
     records += [
         _register_record(registration, epoch),
@@ -71,7 +71,6 @@ def register_broker(
 
 
 def _register_record(registration: Registration, epoch: int) -> RegisterBrokerRecord:
-    level = METADATA_VERSION_LEVEL
     return RegisterBrokerRecord(
         broker_id=registration.broker_id,
         incarnation_id=registration.incarnation_id,
@@ -87,10 +86,11 @@ def _register_record(registration: Registration, epoch: int) -> RegisterBrokerRe
         ],
         features=[
             BrokerFeature(
-                name=METADATA_VERSION_FEATURE,
-                min_supported_version=level,
-                max_supported_version=level,
+                name=feature.name,
+                min_supported_version=feature.lowest,
+                max_supported_version=feature.level,
             )
+            for feature in FEATURES
         ],
         rack=registration.rack,
         fenced=True,

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from ottla.metadata.records import METADATA_VERSION_FEATURE, METADATA_VERSION_LEVEL
+from ottla.metadata.features import FEATURES
 from ottla.protocol.apis import ApiKey, api
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.api_versions import (
@@ -19,9 +19,11 @@ from ottla.server.dispatch import SERVED
 
 SOFTWARE_FROM = 3
 """The first version in which clients say what they are."""
+LOWEST_LEVEL_0_FROM = 4
+"""Clients before it fail on a feature whose lowest level is 0, and are not told of any."""
 _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 
-_versions: list[ApiVersion] = []
+_versions: dict[bool, list[ApiVersion]] = {}
 
 
 def handle(context: RequestContext, request: ApiVersionsRequest) -> ApiVersionsResponse:
@@ -32,13 +34,13 @@ def handle(context: RequestContext, request: ApiVersionsRequest) -> ApiVersionsR
         return ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST)
     image = context.node.metadata.image
     return ApiVersionsResponse(
-        api_keys=served_versions(),
+        api_keys=served_versions(unstable=context.node.config["unstable.api.versions.enable"]),
         supported_features=[
             SupportedFeatureKey(
-                name=METADATA_VERSION_FEATURE,
-                min_version=METADATA_VERSION_LEVEL,
-                max_version=METADATA_VERSION_LEVEL,
+                name=feature.name, min_version=feature.lowest, max_version=feature.level
             )
+            for feature in FEATURES
+            if feature.lowest or context.api_version >= LOWEST_LEVEL_0_FROM
         ],
         finalized_features_epoch=image.offset,
         finalized_features=[
@@ -55,17 +57,21 @@ def unsupported_version(_context: RequestContext) -> ApiVersionsResponse:
     return ApiVersionsResponse(error_code=ErrorCode.UNSUPPORTED_VERSION, api_keys=own)
 
 
-def served_versions() -> list[ApiVersion]:
-    if not _versions:
-        _versions.extend(_served(key) for key in sorted(SERVED))
-    return _versions
+def served_versions(*, unstable: bool = False) -> list[ApiVersion]:
+    """With `unstable`, also versions that are still being designed. These are served in any case
+    to a client that knows them, but clients that take the highest one there is are not led there.
+    """
+    if unstable not in _versions:
+        _versions[unstable] = [_served(key, unstable) for key in sorted(SERVED)]
+    return _versions[unstable]
 
 
-def _served(key: ApiKey) -> ApiVersion:
+def _served(key: ApiKey, unstable: bool) -> ApiVersion:
     declared = api(key)
     lowest = declared.versions[0]
     if key == ApiKey.PRODUCE:
         # Versions 0 to 2 are not served, but clients built on librdkafka take a higher minimum to
         # mean that the broker knows no modern batches, and fall back to what it really cannot do.
         lowest = 0
-    return ApiVersion(api_key=key, min_version=lowest, max_version=declared.latest_stable)
+    highest = declared.versions[1] if unstable else declared.latest_stable
+    return ApiVersion(api_key=key, min_version=lowest, max_version=highest)

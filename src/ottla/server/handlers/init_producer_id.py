@@ -9,7 +9,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from ottla.coordinator.transactions.initializing import expected_identity
-from ottla.protocol.errors import KafkaError
+from ottla.protocol.errors import ErrorCode, KafkaError
 from ottla.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from ottla.server.handlers._transactional import ShapedReply, understood
 
@@ -27,6 +27,8 @@ async def handle(context: RequestContext, request: InitProducerIdRequest) -> Any
         if request.transactional_id is None:
             producer_id = await context.node.controller.next_producer_id()
             return InitProducerIdResponse(producer_id=producer_id, producer_epoch=0)
+        if not request.transactional_id:
+            raise KafkaError(ErrorCode.INVALID_REQUEST, "the transactional id is empty")
         # The coordinator cannot wait for a producer id in the middle of a decision.
         await context.node.coordinators.transactions.producer_ids.some()
     except KafkaError as error:

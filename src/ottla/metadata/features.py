@@ -1,0 +1,28 @@
+"""Features of the cluster: abilities that all of its brokers must have before any may use them.
+
+Each has a level. A cluster finalizes the one below as `level` when its first broker registers, as
+a new cluster of Kafka 4.3 would; clients and other brokers learn it from ApiVersions.
+"""
+
+from __future__ import annotations
+
+from typing import Final, NamedTuple
+
+from ottla.metadata.records import METADATA_VERSION_FEATURE, METADATA_VERSION_LEVEL
+
+
+class Feature(NamedTuple):
+    name: str
+    lowest: int
+    level: int
+    """The highest level that Ottla supports, and the one a new cluster gets."""
+
+
+TRANSACTION_VERSION_FEATURE: Final = "transaction.version"
+"""2: clients may count on a new epoch with each transaction, and on partitions being added to a
+transaction by the first batch they get (KIP-890)."""
+
+FEATURES: Final = (
+    Feature(METADATA_VERSION_FEATURE, METADATA_VERSION_LEVEL, METADATA_VERSION_LEVEL),
+    Feature(TRANSACTION_VERSION_FEATURE, 0, 2),
+)

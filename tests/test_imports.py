@@ -37,6 +37,7 @@ FLOORS = (
 PURE_ROOMS = {"config", "controller", "coordinator", "metadata", "protocol", "raft", "records"}
 DRIVERS = {
     "controller/controller.py",
+    "coordinator/hosted_shard.py",
     "coordinator/runtime.py",
     "coordinator/service.py",
     "coordinator/transactions/markers.py",

@@ -106,6 +106,7 @@ class _Commit:
             lambda shard, now, outbox: shard.commit_offsets_in_transaction(
                 request, who, self.reply, now, outbox
             ),
+            producer=(request.producer_id, request.producer_epoch),
         )
 
     def _shaped(self, response: TxnOffsetCommitResponse) -> TxnOffsetCommitResponse:

@@ -1,0 +1,284 @@
+"""`ottla transactions`: what is open, since when, and the way out of a transaction that hangs."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from ottla.cli.options import (
+    BOOTSTRAP_DEFAULT,
+    TIMEOUT_MS_DEFAULT,
+    Bootstrap,
+    Json,
+    TimeoutMs,
+    new_app,
+)
+
+if TYPE_CHECKING:
+    from ottla.client.cluster import Cluster
+    from ottla.client.transactions import ActiveProducer, DescribedTransaction
+
+app = new_app("Show transactions, find those that hang, and end them.")
+
+IDLE_MS_DEFAULT = 15 * 60_000
+
+
+@app.command("list")
+def list_(
+    states: Annotated[
+        list[str] | None,
+        typer.Option("--state", metavar="NAME", help="Only in these: Ongoing, CompleteCommit, ..."),
+    ] = None,
+    producers: Annotated[
+        list[int] | None, typer.Option("--producer-id", metavar="ID", help="Only of these.")
+    ] = None,
+    open_for_ms: Annotated[
+        int | None, typer.Option("--longer-than-ms", min=0, help="Only begun longer ago.")
+    ] = None,
+    pattern: Annotated[
+        str | None,
+        typer.Option("--pattern", help="Only ids that match this expression."),
+    ] = None,
+    bootstrap: Bootstrap = BOOTSTRAP_DEFAULT,
+    timeout_ms: TimeoutMs = TIMEOUT_MS_DEFAULT,
+    as_json: Json = False,
+) -> None:
+    """List transactional ids with their producer and state.
+
+    Examples:
+
+    - `ottla transactions list`
+
+    - `ottla transactions list --state Ongoing --longer-than-ms 60000`
+    """
+    from ottla.cli.output import print_json, print_table
+    from ottla.cli.session import with_cluster
+    from ottla.client.transactions import TransactionAdmin
+
+    found = with_cluster(
+        bootstrap,
+        lambda cluster: TransactionAdmin(cluster).transactions(
+            states=states or (),
+            producer_ids=producers or (),
+            open_for_ms=open_for_ms,
+            pattern=pattern,
+        ),
+        timeout_ms=timeout_ms,
+    )
+    if as_json:
+        print_json([one._asdict() for one in found])
+        return
+    print_table(("transactional id", "coordinator", "producer id", "state"), found)
+
+
+@app.command()
+def describe(
+    transactional_ids: Annotated[list[str], typer.Argument(metavar="TRANSACTIONAL_ID")],
+    bootstrap: Bootstrap = BOOTSTRAP_DEFAULT,
+    timeout_ms: TimeoutMs = TIMEOUT_MS_DEFAULT,
+    as_json: Json = False,
+) -> None:
+    """Show what the coordinator knows of transactional ids, with the partitions that take part.
+
+    Example:
+
+    - `ottla transactions describe copy-orders-1`
+    """
+    from ottla.cli.output import print_json, print_table
+    from ottla.cli.session import with_cluster
+    from ottla.client.transactions import TransactionAdmin
+
+    async def work(cluster: Cluster) -> list[DescribedTransaction]:
+        admin = TransactionAdmin(cluster)
+        return [await admin.describe(name) for name in transactional_ids]
+
+    found = with_cluster(bootstrap, work, timeout_ms=timeout_ms)
+    if as_json:
+        print_json([_described(one) for one in found])
+        return
+    print_table(
+        (
+            *("transactional id", "coordinator", "state", "producer id", "epoch", "timeout ms"),
+            *("begun", "partitions"),
+        ),
+        [
+            (
+                one.transactional_id,
+                one.coordinator,
+                one.state,
+                one.producer_id,
+                one.producer_epoch,
+                one.timeout_ms,
+                _moment(one.start_ms),
+                [f"{topic}-{index}" for topic, index in one.partitions] or None,
+            )
+            for one in found
+        ],
+    )
+
+
+@app.command()
+def abort(
+    transactional_id: Annotated[
+        str | None,
+        typer.Argument(metavar="[TRANSACTIONAL_ID]", help="Abort what this id has open."),
+    ] = None,
+    topic: Annotated[
+        str | None, typer.Option("--topic", metavar="NAME", help="Of a transaction that hangs.")
+    ] = None,
+    partition: Annotated[
+        int | None, typer.Option("--partition", "-p", min=0, help="Of the topic.")
+    ] = None,
+    start_offset: Annotated[
+        int | None, typer.Option("--start-offset", min=0, help="Where the transaction begins.")
+    ] = None,
+    producer_id: Annotated[
+        int | None, typer.Option("--producer-id", help="Instead of the offset, where it is known.")
+    ] = None,
+    producer_epoch: Annotated[int | None, typer.Option("--producer-epoch")] = None,
+    coordinator_epoch: Annotated[int, typer.Option("--coordinator-epoch")] = 0,
+    bootstrap: Bootstrap = BOOTSTRAP_DEFAULT,
+    timeout_ms: TimeoutMs = TIMEOUT_MS_DEFAULT,
+    as_json: Json = False,
+) -> None:
+    """Abort a transaction: that of an id, or one that hangs in a partition.
+
+    By its id, the coordinator aborts it and shuts its producers out, as if a new one had come. In a
+    partition, an abort marker is written past the coordinator: only for a transaction that
+    `find-hanging` shows.
+
+    Examples:
+
+    - `ottla transactions abort copy-orders-1`
+
+    - `ottla transactions abort --topic orders --partition 3 --start-offset 18212`
+    """
+    from ottla.cli.output import deed
+    from ottla.cli.session import with_cluster
+    from ottla.client.transactions import TransactionAdmin
+
+    if (transactional_id is None) == (topic is None):
+        raise typer.BadParameter("name either a TRANSACTIONAL_ID or --topic and --partition")
+    if transactional_id is not None:
+        name = transactional_id
+        identity = with_cluster(
+            bootstrap, lambda cluster: TransactionAdmin(cluster).fence(name), timeout_ms=timeout_ms
+        )
+        result = {"transactional_id": name, "producer_id": identity[0], "epoch": identity[1]}
+        deed(as_json, result, f"{name} has no open transaction now; its producers are shut out.")
+        return
+    by_name = producer_id is not None and producer_epoch is not None
+    if partition is None or by_name == (start_offset is not None):
+        raise typer.BadParameter(
+            "a transaction in a partition is named by --topic, --partition and either "
+            "--start-offset, or --producer-id with --producer-epoch"
+        )
+    assert topic is not None
+    where, at = topic, partition
+
+    async def work(cluster: Cluster) -> tuple[int, int]:
+        admin = TransactionAdmin(cluster)
+        who = (producer_id or 0, producer_epoch or 0, coordinator_epoch)
+        if start_offset is not None:
+            who = await _producer_at(admin, where, at, start_offset)
+        await admin.abort(where, at, *who)
+        return who[:2]
+
+    who = with_cluster(bootstrap, work, timeout_ms=timeout_ms)
+    result = {"topic": where, "partition": at, "producer_id": who[0], "producer_epoch": who[1]}
+    text = f"The transaction of producer {who[0]}/{who[1]} in {where}-{at} is aborted."
+    deed(as_json, result, text)
+
+
+async def _producer_at(admin: Any, topic: str, partition: int, offset: int) -> tuple[int, int, int]:
+    producers: list[ActiveProducer] = await admin.producers(topic, [partition])
+    for found in producers:
+        if found.open_since_offset == offset:
+            # A marker of the first coordinator ever would be refused by one that has seen another.
+            return found.producer_id, found.producer_epoch, max(found.coordinator_epoch, 0)
+    open_at = sorted(p.open_since_offset for p in producers if p.open_since_offset is not None)
+    known = ", ".join(str(one) for one in open_at) or "none"
+    raise typer.BadParameter(
+        f"no transaction that is open in {topic}-{partition} begins at {offset}; there: {known}",
+        param_hint="--start-offset",
+    )
+
+
+@app.command("find-hanging")
+def find_hanging(
+    topics: Annotated[
+        list[str] | None, typer.Option("--topic", metavar="NAME", help="Look only in these.")
+    ] = None,
+    brokers: Annotated[
+        list[int] | None, typer.Option("--broker", metavar="ID", help="Led by these brokers only.")
+    ] = None,
+    idle_ms: Annotated[
+        int,
+        typer.Option(
+            "--idle-ms", min=0, help="Without news for so long; more than any transaction may take."
+        ),
+    ] = IDLE_MS_DEFAULT,
+    bootstrap: Bootstrap = BOOTSTRAP_DEFAULT,
+    timeout_ms: TimeoutMs = TIMEOUT_MS_DEFAULT,
+    as_json: Json = False,
+) -> None:
+    """Find transactions that are open in a partition but that no coordinator will ever end.
+
+    Readers of committed records wait for them for ever. Each can be ended with
+    `ottla transactions abort --topic ... --partition ... --start-offset ...`.
+
+    Examples:
+
+    - `ottla transactions find-hanging`
+
+    - `ottla transactions find-hanging --topic orders --idle-ms 3600000`
+    """
+    from ottla.cli.moments import now_ms
+    from ottla.cli.output import print_json, print_table
+    from ottla.cli.session import with_cluster
+    from ottla.client.admin import Admin
+    from ottla.client.transactions import TransactionAdmin
+
+    async def work(cluster: Cluster) -> list[tuple[ActiveProducer, str | None]]:
+        found = await Admin(cluster).topics(topics or None)
+        partitions = [
+            (name, partition.index)
+            for name, topic in found.items()
+            for partition in topic.partitions
+            if not brokers or partition.leader in brokers
+        ]
+        return await TransactionAdmin(cluster).hanging(partitions, idle_ms, now_ms())
+
+    found = with_cluster(bootstrap, work, timeout_ms=timeout_ms)
+    if as_json:
+        print_json([{**one._asdict(), "transactional_id": owner} for one, owner in found])
+        return
+    print_table(
+        ("topic", "partition", "start offset", "producer id", "epoch", "last news", "id"),
+        [
+            (
+                one.topic,
+                one.partition,
+                one.open_since_offset,
+                one.producer_id,
+                one.producer_epoch,
+                _moment(one.last_timestamp_ms),
+                owner,
+            )
+            for one, owner in found
+        ],
+    )
+
+
+def _moment(ms: int | None) -> str | None:
+    from datetime import datetime
+
+    if ms is None:
+        return None
+    return datetime.fromtimestamp(ms / 1000).astimezone().isoformat(timespec="milliseconds")
+
+
+def _described(one: DescribedTransaction) -> dict[str, Any]:
+    partitions = [{"topic": topic, "partition": index} for topic, index in one.partitions]
+    return {**one._asdict(), "partitions": partitions}

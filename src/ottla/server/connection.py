@@ -8,7 +8,6 @@ the bytes that really came, so a client cannot make the broker reserve what it d
 
 from __future__ import annotations
 
-import asyncio
 import errno
 import struct
 from collections import deque
@@ -18,9 +17,10 @@ from typing import TYPE_CHECKING, Any, Final
 from ottla.buffers import Buffer
 from ottla.logs import get_logger
 from ottla.protocol.errors import KafkaError, MalformedMessage
+from ottla.protocol.wire import skip_tags
 from ottla.runtime.disk import FileSlice
 from ottla.server.context import RequestContext
-from ottla.server.pending import Pending
+from ottla.server.pending import Pending, PendingTask
 
 if TYPE_CHECKING:
     from ottla.runtime.network import Socket
@@ -268,7 +268,7 @@ class Connection:
             if route.request_is_flexible:
                 # Header v2 ends with tagged fields; nobody sends any, so one zero byte is usual.
                 if frame[position]:
-                    position = _skip_tags(frame, position)
+                    position = skip_tags(frame, position)
                 else:
                     position += 1
             request = route.decode(frame, position)[0]
@@ -464,50 +464,3 @@ class Connection:
         self._flush()
         if self._out and not self._write_blocked and not self._closed:
             self._flush()  # what was served once the way was free
-
-
-class PendingTask(Pending):
-    """The answer of an `async def` handler."""
-
-    __slots__ = ("_task",)
-
-    def __init__(self, coroutine: Coroutine[Any, Any, Any]) -> None:
-        super().__init__()
-        self._task = asyncio.ensure_future(coroutine)
-        self._task.add_done_callback(self._finished)
-
-    def _finished(self, task: asyncio.Task[Any]) -> None:
-        if task.cancelled():
-            self.resolve(ConnectionAbortedError("the broker is stopping"))
-        elif task.exception() is not None:
-            self.resolve(task.exception())
-        elif isinstance(result := task.result(), Pending):
-            result.when_resolved(self.resolve)
-        else:
-            self.resolve(result)
-
-    def abandon(self) -> None:
-        # What the client asked for is carried out all the same; only the answer is dropped.
-        super().abandon()
-
-
-def _skip_tags(frame: memoryview, position: int) -> int:
-    count, position = _unsigned_varint(frame, position)
-    for _ in range(count):
-        _, position = _unsigned_varint(frame, position)
-        size, position = _unsigned_varint(frame, position)
-        position += size
-    if position > len(frame):
-        raise MalformedMessage("tagged fields of the request header exceed the frame")
-    return position
-
-
-def _unsigned_varint(frame: memoryview, position: int) -> tuple[int, int]:
-    value = 0
-    for shift in range(0, 35, 7):
-        byte = frame[position]
-        position += 1
-        value |= (byte & 0x7F) << shift
-        if byte < 0x80:
-            return value, position
-    raise MalformedMessage("a varint of more than five bytes")

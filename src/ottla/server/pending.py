@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+import asyncio
+from collections.abc import Callable, Coroutine
 from typing import Any
 
 
@@ -42,3 +43,28 @@ class Pending:
         """The client is gone: let go of everything that would have resolved this."""
         self._resolved = True
         self._callback = None
+
+
+class PendingTask(Pending):
+    """The answer of an `async def` handler."""
+
+    __slots__ = ("_task",)
+
+    def __init__(self, coroutine: Coroutine[Any, Any, Any]) -> None:
+        super().__init__()
+        self._task = asyncio.ensure_future(coroutine)
+        self._task.add_done_callback(self._finished)
+
+    def _finished(self, task: asyncio.Task[Any]) -> None:
+        if task.cancelled():
+            self.resolve(ConnectionAbortedError("the broker is stopping"))
+        elif task.exception() is not None:
+            self.resolve(task.exception())
+        elif isinstance(result := task.result(), Pending):
+            result.when_resolved(self.resolve)
+        else:
+            self.resolve(result)
+
+    def abandon(self) -> None:
+        # What the client asked for is carried out all the same; only the answer is dropped.
+        super().abandon()

@@ -389,3 +389,21 @@ def test_a_connection_with_much_to_serve_lets_others_have_their_turn() -> None:
     assert turns >= 5
     assert answers(bytes(socket.sent)) == [(number, b"x") for number in range(100)]
     assert socket.readable is not None
+
+
+def test_an_answer_that_is_there_before_anyone_waits_for_it_is_not_lost() -> None:
+    async def scenario() -> None:
+        socket, server, _ = connect()
+
+        async def handle(context: Any, body: bytes) -> Pending:
+            pending = Pending()
+            asyncio.get_running_loop().call_soon(pending.resolve, Echo(body))
+            return pending
+
+        server.route.handle = handle
+        socket.feed(frame(1, b"a"))
+        for _ in range(20):
+            await asyncio.sleep(0)
+        assert answers(bytes(socket.sent)) == [(1, b"a")]
+
+    asyncio.run(scenario())

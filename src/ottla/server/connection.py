@@ -309,8 +309,6 @@ class Connection:
         self, route: Route, correlation_id: int, result: Pending | Coroutine[Any, Any, Any]
     ) -> None:
         pending = result if isinstance(result, Pending) else PendingTask(result)
-        if pending.resolved:
-            raise RuntimeError(f"{type(pending).__name__} was resolved before it was returned")
         slot = _Slot(route, correlation_id, pending)
         self._slots.append(slot)
         self._held = pending.holds_connection or len(self._slots) >= UNANSWERED_REQUESTS_MAX

@@ -14,7 +14,7 @@ class Pending:
     answer. A client that goes away abandons it.
     """
 
-    __slots__ = ("_callback", "_resolved")
+    __slots__ = ("_callback", "_resolved", "_response")
 
     holds_connection = True
     """Whether later requests of the connection wait for it. Kafka serves one request of a
@@ -24,9 +24,13 @@ class Pending:
     def __init__(self) -> None:
         self._callback: Callable[[Any], None] | None = None
         self._resolved = False
+        self._response: Any = None
 
     def when_resolved(self, callback: Callable[[Any], None]) -> None:
+        """Call back with the response: later, or at once if it has come already."""
         self._callback = callback
+        if self._resolved:
+            callback(self._response)
 
     @property
     def resolved(self) -> bool:
@@ -36,6 +40,7 @@ class Pending:
         if self._resolved:
             return
         self._resolved = True
+        self._response = response
         if self._callback is not None:
             self._callback(response)
 
@@ -46,7 +51,8 @@ class Pending:
 
 
 class PendingTask(Pending):
-    """The answer of an `async def` handler."""
+    """The answer of an `async def` handler. What the client asked for is carried out also if the
+    client goes away; only the answer is dropped then."""
 
     __slots__ = ("_task",)
 
@@ -64,7 +70,3 @@ class PendingTask(Pending):
             result.when_resolved(self.resolve)
         else:
             self.resolve(result)
-
-    def abandon(self) -> None:
-        # What the client asked for is carried out all the same; only the answer is dropped.
-        super().abandon()

@@ -33,7 +33,6 @@ from ottla.coordinator.consumer.member import (
     same_partitions,
 )
 from ottla.coordinator.consumer.records import target_assignment
-from ottla.coordinator.consumer.requests import check_heartbeat
 from ottla.coordinator.consumer.states import ConsumerGroupState
 from ottla.coordinator.outbox import Now, Outbox
 from ottla.metadata.image import MetadataImage
@@ -67,8 +66,8 @@ class ConsumerGroup(ClassicMembers):
         now: Now,
         outbox: Outbox,
     ) -> None:
-        """A member joins, lives, reports what it has, or leaves; and is told what it shall have."""
-        check_heartbeat(request, self.settings, client.api_version)
+        """A member joins, lives, reports what it has, or leaves; and is told what it shall have.
+        What is wrong with any such request, `requests.check_heartbeat` has found before."""
         self.image = image
         if request.member_epoch in _LEAVES:
             self._leave(request, token, now, outbox)

@@ -12,7 +12,10 @@ from typing import Any, Protocol
 
 from ottla.coordinator.classic.client import Client
 from ottla.coordinator.classic.group import ClassicGroup
+from ottla.coordinator.classic.stored import group_key
 from ottla.coordinator.consumer.group import ConsumerGroup
+from ottla.coordinator.consumer.member import JOINING_EPOCH
+from ottla.coordinator.consumer.requests import check_heartbeat
 from ottla.coordinator.consumer.settings import ConsumerSettings
 from ottla.coordinator.consumer.upgrade import upgraded
 from ottla.coordinator.outbox import Now, Outbox
@@ -67,11 +70,13 @@ def heartbeat(
     outbox: Outbox,
 ) -> None:
     group_id = request.group_id
+    settings = host.consumer_settings(group_id)
+    check_heartbeat(request, settings, client.api_version)
     before = host.groups.get(group_id)
     group = before
     if not isinstance(group, ConsumerGroup):
-        group = _new_or_upgraded(host, request, before, now, outbox)
-    group.settings = host.consumer_settings(group_id)
+        group = _new_or_upgraded(host, request, before, settings, now, outbox)
+    group.settings = settings
     group.heartbeat(request, client, token, host.image, now, outbox)
     if isinstance(before, ClassicGroup):
         before.dissolve(ErrorCode.REBALANCE_IN_PROGRESS, now, outbox)
@@ -83,13 +88,13 @@ def _new_or_upgraded(
     host: Host,
     request: ConsumerGroupHeartbeatRequest,
     before: Any,
+    settings: ConsumerSettings,
     now: Now,
     outbox: Outbox,
 ) -> ConsumerGroup:
     """Only a member that joins brings a group into being, or a classic one over to this side."""
     group_id = request.group_id
-    settings = host.consumer_settings(group_id)
-    joins = request.member_epoch == 0
+    joins = request.member_epoch == JOINING_EPOCH
     if before is None and joins:
         return ConsumerGroup(group_id, settings, host.random)
     if not isinstance(before, ClassicGroup) or not joins:
@@ -97,15 +102,9 @@ def _new_or_upgraded(
     if before.is_empty:
         fresh = ConsumerGroup(group_id, settings, host.random)
         if not before.is_simple:
-            outbox.append(before_key(before), None)
+            outbox.append(group_key(group_id), None)
         return fresh
     return upgraded(before, settings, host.random, host.image, now, outbox)
-
-
-def before_key(classic: ClassicGroup) -> Message:
-    from ottla.coordinator.classic.stored import group_key
-
-    return group_key(classic.group_id)
 
 
 def describe(host: Host, group_id: str) -> DescribedGroup:

@@ -26,10 +26,11 @@ _AFTER_EPOCH = LEADER_EPOCH_POSITION + 4
 class LogSlice(FileSlice):
     """Whole batches of a log, except perhaps the last one, which a size limit may have cut."""
 
-    __slots__ = ("reaches_limit",)
+    __slots__ = ("reaches_limit", "segment")
 
     def __init__(self, segment: Segment, position: int, count: int, reaches_limit: bool) -> None:
         super().__init__(segment.file, position, count)
+        self.segment = segment
         self.reaches_limit = reaches_limit
         """Nothing more could be read now: the slice ends where the reader's limit is."""
 
@@ -130,6 +131,25 @@ class ReadableLog(LogState):
                 if record.timestamp == header[8]:
                     return record.timestamp, record.offset, header[2]
             return None
+        except OSError as error:
+            self._fail(error)
+
+    def aborted_transactions_in(self, offset: int, part: LogSlice) -> list[AbortedTransaction]:
+        """Those that a reader who is at `offset` must skip in what `read` has just given."""
+        segments = self._segments
+        index = self._segment_index(offset)
+        for segment in segments[index:]:
+            if segment.transaction_index.exists:
+                break
+        else:
+            return []
+        try:
+            upper_offset = part.segment.offset_beyond(part.offset + part.count)
+            if upper_offset is None:
+                index = segments.index(part.segment) + 1
+                at_end = index == len(segments)
+                upper_offset = self.end_offset if at_end else segments[index].base_offset
+            return self.aborted_transactions(offset, upper_offset)
         except OSError as error:
             self._fail(error)
 

@@ -49,6 +49,21 @@ class OffsetIndex(MappedIndex):
                 high = middle - 1
         return low
 
+    def position_from(self, position: int) -> int | None:
+        """Where the batch of the first entry at or after `position` begins."""
+        count = self.entries
+        if not count:
+            return None
+        view, unpack, width = self._view(), self.ENTRY.unpack_from, self.ENTRY.size
+        low, high = 0, count
+        while low < high:
+            middle = (low + high) >> 1
+            if unpack(view, middle * width)[1] < position:
+                low = middle + 1
+            else:
+                high = middle
+        return None if low == count else int(self._raw(low)[1])
+
     def entry(self, slot: int) -> tuple[int, int]:
         relative, position = self._raw(slot)
         return self.base_offset + relative, position

@@ -20,6 +20,7 @@ from ottla.runtime.disk import Disk
 from ottla.storage.batch_scan import HeaderFields
 from ottla.storage.names import SNAPSHOT_SUFFIX, offset_name
 from ottla.storage.producer_snapshot import SnapshotEntry, decode_snapshot, encode_snapshot
+from ottla.storage.verification import Verification
 
 BATCHES_REMEMBERED = 5
 """How far back a retried batch is recognised: as many as a producer may have in flight."""
@@ -27,7 +28,8 @@ NO_OFFSET = -1
 _MARKER_KEY = struct.Struct(">hh")
 _MARKER_VALUE = struct.Struct(">hi")
 _ABORT, _COMMIT = 0, 1
-_SEQUENCE_MODULUS = 1 << 31
+SEQUENCE_MODULUS = 1 << 31
+"""Sequences are int32 and go from the greatest back to 0."""
 
 
 class BatchMemory(NamedTuple):
@@ -40,7 +42,7 @@ class BatchMemory(NamedTuple):
 
     @property
     def first_sequence(self) -> int:
-        return (self.last_sequence - self.offset_delta) % _SEQUENCE_MODULUS
+        return (self.last_sequence - self.offset_delta) % SEQUENCE_MODULUS
 
     @property
     def first_offset(self) -> int:
@@ -130,6 +132,7 @@ class ProducerState:
         "producers",
         "snapshots",
         "unreplicated",
+        "verifications",
     )
 
     def __init__(self, snapshots: Iterable[int] = ()) -> None:
@@ -138,6 +141,9 @@ class ProducerState:
         """Producer by first offset of its open transaction, in ascending order of offsets."""
         self.unreplicated: list[tuple[int, int]] = []
         """(first, last) offset of ended transactions whose marker may not be replicated yet."""
+        self.verifications: dict[int, Verification] = {}
+        """By producer: transactions that a coordinator was asked about, and that are not open here
+        yet. Only the leader has any, and they are never stored."""
         self.end_offset = 0
         self.snapshots = sorted(snapshots)
         """Offsets for which there is a snapshot file."""
@@ -156,7 +162,7 @@ class ProducerState:
         if header[5] & CONTROL_BIT:
             return self._update_by_marker(entry, header, batch)
         base_offset, delta, epoch, base_sequence = header[0], header[6], header[10], header[11]
-        last_sequence = (base_sequence + delta) % _SEQUENCE_MODULUS if base_sequence >= 0 else -1
+        last_sequence = (base_sequence + delta) % SEQUENCE_MODULUS if base_sequence >= 0 else -1
         entry.add_batch(epoch, BatchMemory(last_sequence, base_offset + delta, delta, header[8]))
         if header[5] & TRANSACTIONAL_BIT and entry.transaction_first_offset == NO_OFFSET:
             entry.transaction_first_offset = base_offset
@@ -201,14 +207,18 @@ class ProducerState:
 
         A transaction holds readers back until its marker is below the high watermark too.
         """
+        self.forget_replicated(high_watermark)
+        undecided = self.first_undecided_offset()
+        if not self.unreplicated:
+            return undecided
+        waiting = self.unreplicated[0][0]
+        return waiting if undecided is None else min(undecided, waiting)
+
+    def forget_replicated(self, high_watermark: int) -> None:
+        """Markers below the high watermark hold nobody back any more."""
         waiting = self.unreplicated
         if waiting and any(last < high_watermark for _, last in waiting):
-            waiting = [span for span in waiting if span[1] >= high_watermark]
-            self.unreplicated = waiting
-        undecided = self.first_undecided_offset()
-        if not waiting:
-            return undecided
-        return waiting[0][0] if undecided is None else min(undecided, waiting[0][0])
+            self.unreplicated = [span for span in waiting if span[1] >= high_watermark]
 
     def expire(self, now_ms: int, idle_max_ms: int) -> None:
         """Forget producers that wrote nothing for long and have no transaction open."""
@@ -220,11 +230,27 @@ class ProducerState:
         ]
         for producer_id in gone:
             del self.producers[producer_id]
+        for producer_id, verification in list(self.verifications.items()):
+            if now_ms - verification.asked_ms >= idle_max_ms:
+                del self.verifications[producer_id]
+
+    def begin_verification(
+        self, producer_id: int, epoch: int, sequence: int, now_ms: int, *, epochs_grow: bool
+    ) -> Verification:
+        """Note that a coordinator is being asked whether this producer's transaction is open."""
+        noted = self.verifications.get(producer_id)
+        if noted is None:
+            noted = Verification(now_ms, epoch, sequence, epochs_grow=epochs_grow)
+            self.verifications[producer_id] = noted
+        else:
+            noted.also_for(epoch, sequence)
+        return noted
 
     def clear(self, end_offset: int) -> None:
         self.producers.clear()
         self.ongoing.clear()
         self.unreplicated.clear()
+        self.verifications.clear()
         self.end_offset = end_offset
         self._snapshot_offset = end_offset
 

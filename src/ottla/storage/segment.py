@@ -14,7 +14,7 @@ from collections.abc import Sequence
 
 from ottla.buffers import Buffer
 from ottla.config.topic import TopicConfig
-from ottla.records.header import LOG_OVERHEAD, NO_TIMESTAMP, BatchHeader
+from ottla.records.header import HEADER_SIZE, LOG_OVERHEAD, NO_TIMESTAMP, BatchHeader
 from ottla.records.reader import read_records
 from ottla.runtime.disk import Disk, File
 from ottla.storage.batch_scan import (
@@ -250,6 +250,18 @@ class Segment:
                 )
             if header[0] + header[6] >= offset:
                 return at, header
+        return None
+
+    def offset_beyond(self, position: int) -> int | None:
+        """An offset that no batch before `position` reaches, and not far from there: that of the
+        next batch with an index entry. `None` if there is none, or no sound one."""
+        try:
+            indexed = self.offset_index.position_from(position)
+            if indexed is not None:
+                for _, header in scan(self.file, indexed, self.size, block_bytes=HEADER_SIZE):
+                    return header[0]
+        except (CorruptFile, BrokenBatch, FileNotFoundError):
+            pass
         return None
 
     def read_batch(self, position: int, header: HeaderFields) -> bytes:

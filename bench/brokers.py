@@ -21,7 +21,7 @@ from collections.abc import Mapping
 from pathlib import Path
 
 START_TIMEOUT_S = 60.0
-STOP_TIMEOUT_S = 30.0
+STOP_TIMEOUT_S = 120.0
 HOST = "127.0.0.1"
 _READY = re.compile(rb"127\.0\.0\.1:([1-9]\d*)")
 _TICKS_PER_S = os.sysconf("SC_CLK_TCK")

@@ -14,7 +14,7 @@ class Pending:
     answer. A client that goes away abandons it.
     """
 
-    __slots__ = ("_callback", "_resolved", "_answer")
+    __slots__ = ("_callback", "_kept", "_resolved")
 
     holds_connection = True
     """Whether later requests of the connection wait for it. Kafka serves one request of a
@@ -24,13 +24,13 @@ class Pending:
     def __init__(self) -> None:
         self._callback: Callable[[Any], None] | None = None
         self._resolved = False
-        self._answer: Any = None
+        self._kept: Any = None
 
     def when_resolved(self, callback: Callable[[Any], None]) -> None:
         """Call back with the response: later, or at once if it has come already."""
         self._callback = callback
         if self._resolved:
-            callback(self._answer)
+            callback(self._kept)
 
     @property
     def resolved(self) -> bool:
@@ -40,7 +40,7 @@ class Pending:
         if self._resolved:
             return
         self._resolved = True
-        self._answer = response
+        self._kept = response
         if self._callback is not None:
             self._callback(response)
 

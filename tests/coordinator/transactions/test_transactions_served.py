@@ -292,9 +292,8 @@ def test_offsets_come_into_force_with_the_transaction(
                 )
             ],
         )
+        await client.ask(FindCoordinatorRequest(key_type=0, coordinator_keys=[group]), 4)
         if version < 5:
-            found = FindCoordinatorRequest(key_type=0, coordinator_keys=[group])
-            await client.ask(found, 4)
             early = (await client.ask(commit_request, version)).topics[0].partitions[0].error_code
             abortable = ErrorCode.TRANSACTION_ABORTABLE
             assert early == (abortable if version >= 4 else ErrorCode.INVALID_TXN_STATE)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import socket
 import struct
+import time
 from collections.abc import Iterator
 from typing import Any
 
@@ -84,7 +85,16 @@ def wire(group_broker: Broker) -> Iterator[Wire]:
     wanted = MetadataRequest(topics=[MetadataRequestTopic(name=TOPIC)])
     made.topic_id = made(ApiKey.METADATA, wanted, 12).topics[0].topic_id
     find = FindCoordinatorRequest(coordinator_keys=["any"])
-    assert made(ApiKey.FIND_COORDINATOR, find, 4).coordinators[0].error_code == 0
+    deadline = time.monotonic() + 30
+    while made(ApiKey.FIND_COORDINATOR, find, 4).coordinators[0].error_code:
+        assert time.monotonic() < deadline, "nobody coordinates groups"
+        time.sleep(0.1)
+    while any(
+        one.error_code and not one.partition_index
+        for one in commit(made, 8, "any", 1).topics[0].partitions
+    ):
+        assert time.monotonic() < deadline, "the coordinator does not work"
+        time.sleep(0.1)
     yield made
     made._socket.close()
 
@@ -244,7 +254,8 @@ def test_groups_are_described(wire: Wire, version: int) -> None:
     request = DescribeGroupsRequest(
         groups=[group, "nobody"], include_authorized_operations=version >= 3
     )
-    there, missing = wire(ApiKey.DESCRIBE_GROUPS, request, version).groups
+    groups = wire(ApiKey.DESCRIBE_GROUPS, request, version).groups
+    there, missing = sorted(groups, key=lambda one: one.group_id)
     assert (there.error_code, there.group_id, there.group_state) == (0, group, "Empty")
     assert (missing.group_id, missing.group_state) == ("nobody", "Dead")
     assert missing.error_code == (ErrorCode.GROUP_ID_NOT_FOUND if version >= 6 else 0)
@@ -288,8 +299,6 @@ def test_offsets_are_deleted(wire: Wire) -> None:
 
 
 def test_an_expiry_that_the_client_sets_is_kept(wire: Wire) -> None:
-    import time
-
     request = OffsetCommitRequest(
         group_id="expiring",
         retention_time_ms=300,

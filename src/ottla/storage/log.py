@@ -244,6 +244,7 @@ class Log(ShapedLog):
         self._release()
 
     def _close_cleanly(self) -> None:
+        self._settle_replacement()
         self._active.seal(preallocated=self.config.preallocate)
         has_new_snapshot = self.producers.take_snapshot(self._disk, self.directory, sync=True)
         for segment in self._segments:
@@ -273,6 +274,8 @@ class Log(ShapedLog):
         target = os.path.join(parent, name)
         self.failure = reason
         self._generation += 1
+        if self._replacement is not None:
+            self._replacement.forget()
         self.pending_deletions.clear()
         try:
             self._disk.rename(self.directory, target)

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import logging
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 
 from ottla.protocol.errors import ErrorCode, KafkaError
 from ottla.records.header import (
@@ -22,6 +22,7 @@ from ottla.storage.names import (
     DELETED_SUFFIX,
 )
 from ottla.storage.producer_state import snapshot_path
+from ottla.storage.replacement import Replacement, check_replaceable
 from ottla.storage.segment import Segment
 
 logger = logging.getLogger("ottla.storage.log")
@@ -101,6 +102,7 @@ class ShapedLog(FlushableLog):
         return True
 
     def _truncate(self, offset: int) -> None:
+        self._settle_replacement()
         self._recent.clear()
         kept = self._segment_index(offset)
         dropped = self._segments[kept + 1 :]
@@ -156,6 +158,7 @@ class ShapedLog(FlushableLog):
         if self.failure is not None:
             raise LogFailed(self.directory, self.failure)
         try:
+            self._settle_replacement()
             dropped, self._segments = self._segments, []
             self._delete_segments(dropped[::-1])
             self._add_segment(offset)
@@ -188,8 +191,8 @@ class ShapedLog(FlushableLog):
         return True
 
     def delete_old_segments(self, now_ms: int, high_watermark: int) -> int:
-        """Retention; how many segments went."""
-        if self.failure is not None:
+        """Retention; how many segments went. None while a compacted one is put in place."""
+        if self.failure is not None or self._replacement is not None:
             return 0
         try:
             count = self._delete_front(
@@ -225,6 +228,24 @@ class ShapedLog(FlushableLog):
         )
         self._delete_segments(dropped)
         return count
+
+    def replace_segments(
+        self, cleaned: Segment, replaced: Sequence[Segment], generation: int
+    ) -> Replacement:
+        """Begin to put a compacted segment in the place of those it was made from.
+
+        `generation` is that of the log when the work began: what was cut since must not come back.
+        """
+        check_replaceable(self, replaced, generation)
+        try:
+            self._replacement = Replacement(self, cleaned, replaced)
+        except OSError as error:
+            self._fail(error)
+        return self._replacement
+
+    def _settle_replacement(self) -> None:
+        if self._replacement is not None:
+            self._replacement.settle()
 
     def _delete_segments(self, segments: list[Segment]) -> None:
         """Rename the files out of the way now, in the order given; they are removed after

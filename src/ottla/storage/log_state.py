@@ -21,6 +21,7 @@ from ottla.storage.leader_epochs import LeaderEpochs
 from ottla.storage.producer_state import ProducerState
 from ottla.storage.recent_batches import RecentBatches
 from ottla.storage.recovery import LoadedLog
+from ottla.storage.replacement import Replacement
 from ottla.storage.segment import Segment
 from ottla.storage.turn import Turn
 
@@ -50,6 +51,7 @@ class LogState:
         "_has_removed_names",
         "_identity_synced",
         "_recent",
+        "_replacement",
         "_segments",
         "_truncated_point",
         "config",
@@ -97,6 +99,8 @@ class LogState:
         # A flush in a thread may end after a truncation in the loop: its result then belongs to an
         # older generation of the log and is not believed.
         self._generation = 0
+        self._replacement: Replacement | None = None
+        """Compacted segments on their way into this log."""
         self._flush_turn = Turn()
         self._flushed = (0, loaded.recovery_point)
         self._truncated_point = loaded.recovery_point
@@ -116,6 +120,11 @@ class LogState:
         """All below is safely on disk."""
         generation, offset = self._flushed
         return offset if generation == self._generation else self._truncated_point
+
+    @property
+    def generation(self) -> int:
+        """Another one each time that the log loses its end."""
+        return self._generation
 
     @property
     def parent_directory(self) -> str:

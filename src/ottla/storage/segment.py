@@ -49,6 +49,7 @@ class Segment:
     __slots__ = (
         "_bytes_since_index",
         "_disk",
+        "_ending",
         "_file",
         "_index_interval_bytes",
         "_jitter_ms",
@@ -77,8 +78,11 @@ class Segment:
         size: int,
         created_ms: int,
         has_transaction_index: bool,
+        ending: str = "",
     ) -> None:
+        """`ending`: what follows the usual names of the files while compaction makes them."""
         self._disk = disk
+        self._ending = ending
         self.directory = directory
         self.base_offset = base_offset
         self.size = size
@@ -105,7 +109,14 @@ class Segment:
 
     @classmethod
     def create(
-        cls, disk: Disk, directory: str, base_offset: int, config: TopicConfig, now_ms: int
+        cls,
+        disk: Disk,
+        directory: str,
+        base_offset: int,
+        config: TopicConfig,
+        now_ms: int,
+        *,
+        ending: str = "",
     ) -> Segment:
         """A new, empty segment with its files. What lay under their names is overwritten."""
         segment = cls(
@@ -116,6 +127,7 @@ class Segment:
             size=0,
             created_ms=now_ms,
             has_transaction_index=False,
+            ending=ending,
         )
         file = disk.open(segment.path, create=True)
         if file.size():
@@ -131,7 +143,7 @@ class Segment:
         return segment
 
     def _path(self, suffix: str) -> str:
-        return os.path.join(self.directory, offset_name(self.base_offset, suffix))
+        return os.path.join(self.directory, offset_name(self.base_offset, suffix) + self._ending)
 
     @property
     def path(self) -> str:
@@ -202,6 +214,13 @@ class Segment:
     @property
     def index_is_full(self) -> bool:
         return self.offset_index.is_full or self.time_index.is_full
+
+    @property
+    def first_timestamp(self) -> int:
+        """The greatest timestamp in the first batch, -1 if there is none."""
+        if self._rolling_timestamp == _UNKNOWN:
+            self._rolling_timestamp = self._first_timestamp()
+        return self._rolling_timestamp
 
     def _waited_ms(self, max_timestamp: int, now_ms: int) -> int:
         """Age by the records' own clock where they have one, so that replays roll as they did."""
@@ -446,6 +465,33 @@ class Segment:
     def move(self, directory: str) -> None:
         """The folder was renamed."""
         self.directory = directory
+        self._name_indexes()
+
+    def change_ending(self, ending: str) -> None:
+        """Rename the files. The log goes first: while it has its old ending, all have."""
+        old_paths = self._existing_paths()
+        self._ending = ending
+        for old_path, path in zip(old_paths, self._existing_paths(), strict=True):
+            self._disk.rename(old_path, path)
+        self._name_indexes()
+
+    def remove_files(self) -> None:
+        """At once: nobody knows them."""
+        self.release()
+        for path in self._existing_paths():
+            try:
+                self._disk.remove(path)
+            except FileNotFoundError:
+                pass
+
+    def _existing_paths(self) -> list[str]:
+        return [
+            self._path(suffix)
+            for suffix in SEGMENT_SUFFIXES
+            if suffix != TRANSACTION_INDEX_SUFFIX or self.transaction_index.exists
+        ]
+
+    def _name_indexes(self) -> None:
         self.offset_index.path = self._path(OFFSET_INDEX_SUFFIX)
         self.time_index.path = self._path(TIME_INDEX_SUFFIX)
         self.transaction_index.path = self._path(TRANSACTION_INDEX_SUFFIX)
@@ -455,10 +501,7 @@ class Segment:
         self.offset_index.release()
         self.time_index.release()
         renamed = []
-        for suffix in SEGMENT_SUFFIXES:
-            if suffix == TRANSACTION_INDEX_SUFFIX and not self.transaction_index.exists:
-                continue
-            path = self._path(suffix)
+        for path in self._existing_paths():
             try:
                 self._disk.rename(path, path + DELETED_SUFFIX)
             except FileNotFoundError:

@@ -1,0 +1,194 @@
+"""What compaction leaves of one batch.
+
+A batch from which nothing is taken stays as it is, byte for byte. Otherwise its remaining records
+are copied without being opened: they hold differences to the base offset and base timestamp, and
+both stay. Only when a batch gets its delete horizon, which takes the place of the base timestamp,
+are timestamps written anew.
+"""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from ottla.buffers import Buffer
+from ottla.records.builder import seal
+from ottla.records.codec import Codec
+from ottla.records.compression import compress
+from ottla.records.header import (
+    CODEC_MASK,
+    CONTROL_BIT,
+    DELETE_HORIZON_BIT,
+    LOG_APPEND_TIME_BIT,
+    NO_TIMESTAMP,
+    BatchHeader,
+)
+from ottla.records.reader import payload_of
+from ottla.storage.batch_scan import HeaderFields
+from ottla.storage.cleaner.job import NO_DATA, CleaningJob, CleaningStats
+from ottla.storage.cleaner.offset_map import OffsetMap
+from ottla.storage.cleaner.record_walk import WalkedRecords, from_zigzag, moved_timestamp, walk
+from ottla.storage.cleaner.transactions import CleanedTransactions
+from ottla.storage.transaction_index import AbortedTransaction
+
+_NEVER_MS = 2**63 - 1
+
+
+class Kept(NamedTuple):
+    """A batch for the new segment."""
+
+    batch: Buffer
+    max_timestamp: int
+    record_count: int
+    aborted: AbortedTransaction | None = None
+    """For the transaction index: the batch is the marker that ended this."""
+
+
+class BatchFilter:
+    def __init__(
+        self,
+        job: CleaningJob,
+        offset_map: OffsetMap,
+        transactions: CleanedTransactions,
+        stats: CleaningStats,
+    ) -> None:
+        self._now_ms = job.now_ms
+        self._delete_horizon_ms = min(job.now_ms + job.config.delete_retention_ms, _NEVER_MS)
+        self._producers = job.producers
+        self._map = offset_map
+        self._transactions = transactions
+        self._stats = stats
+
+    def keep(self, header: HeaderFields, batch: memoryview, *, is_last: bool) -> Kept | None:
+        """`is_last`: of its group of segments. It stays, without records if need be, so that the
+        new segment ends where the old ones did: then no offsets are missing between segments, and
+        a start after a crash can tell which segments the new one replaces."""
+        must_stay = is_last or self._is_last_of_producer(header)
+        if header[5] & CONTROL_BIT:
+            return self._keep_marker(header, batch, must_stay)
+        if self._transactions.batch_read(header):
+            return _without_records(header) if must_stay else None
+        if header[0] >= self._map.end_offset and header[12]:
+            return Kept(batch, header[8], header[12])
+        kept = self._filter(BatchHeader._make(header), batch) if header[12] else None
+        if kept is None and must_stay:
+            return _without_records(header)
+        return kept
+
+    def _is_last_of_producer(self, header: HeaderFields) -> bool:
+        """A producer's sequence numbers and epoch are learnt from its last batch after a crash."""
+        if header[9] < 0:
+            return False
+        last = self._producers.get(header[9])
+        if last is None:
+            return False
+        if last.data_offset != NO_DATA:
+            return header[0] + header[6] == last.data_offset
+        return bool(header[5] & CONTROL_BIT) and header[10] == last.producer_epoch
+
+    def _keep_marker(self, header: HeaderFields, batch: memoryview, must_stay: bool) -> Kept | None:
+        """A marker is kept whole or not at all: without its record it would tell no epoch."""
+        may_go, aborted = self._transactions.marker_read(header, batch)
+        has_horizon = bool(header[5] & DELETE_HORIZON_BIT)
+        if may_go and not must_stay and has_horizon and header[7] <= self._now_ms:
+            return None
+        if may_go and header[12] and not has_horizon and self._is_mapped(header):
+            fields = BatchHeader._make(header)
+            payload = payload_of(fields, batch)
+            walked = walk(payload, fields.record_count)
+            whole = list(range(fields.record_count))
+            return self._with_horizon(fields, payload, walked, whole)
+        return Kept(batch, header[8], header[12], aborted)
+
+    def _is_mapped(self, header: HeaderFields) -> bool:
+        """All older records of the same keys go in this run: from now on the horizon counts."""
+        return header[0] + header[6] < self._map.end_offset
+
+    def _filter(self, header: BatchHeader, batch: memoryview) -> Kept | None:
+        payload = payload_of(header, batch)
+        walked = walk(payload, header.record_count)
+        kept = self._kept_records(header, walked)
+        if not kept:
+            return None
+        tombstones = walked.tombstones
+        needs_horizon = (
+            not header.attributes & DELETE_HORIZON_BIT
+            and self._is_mapped(header)
+            and any(tombstones)
+            and any(tombstones[index] for index in kept)
+        )
+        if needs_horizon:
+            return self._with_horizon(header, payload, walked, kept)
+        if len(kept) == header.record_count:
+            return Kept(batch, header.max_timestamp, header.record_count)
+        return _with_fewer_records(header, payload, walked, kept)
+
+    def _kept_records(self, header: BatchHeader, walked: WalkedRecords) -> list[int]:
+        """Indexes of the records that stay: the last of their key, or unknown to the map."""
+        tombstones_go = (
+            header.attributes & DELETE_HORIZON_BIT != 0 and header.base_timestamp <= self._now_ms
+        )
+        end_offset, base_offset = self._map.end_offset, header.base_offset
+        kept = []
+        found = self._map.find(walked.keys)
+        for index, (delta, last_offset) in enumerate(zip(walked.offset_deltas, found, strict=True)):
+            offset = base_offset + delta
+            if offset < end_offset:
+                if offset < last_offset:
+                    continue
+                if walked.keys[index] is None:
+                    self._stats.records_without_key += 1
+                    continue
+                if tombstones_go and walked.tombstones[index]:
+                    continue
+            kept.append(index)
+        return kept
+
+    def _with_horizon(
+        self, header: BatchHeader, payload: bytes, walked: WalkedRecords, kept: list[int]
+    ) -> Kept:
+        timestamps = _timestamps(header, walked, kept)
+        horizon_ms = self._delete_horizon_ms
+        starts = [0, *walked.ends]
+        records = b"".join(
+            moved_timestamp(payload, starts[index], starts[index + 1], timestamp - horizon_ms)
+            for index, timestamp in zip(kept, timestamps, strict=True)
+        )
+        changed = header._replace(
+            attributes=header.attributes | DELETE_HORIZON_BIT,
+            base_timestamp=horizon_ms,
+            max_timestamp=max(timestamps),
+            record_count=len(kept),
+        )
+        return _sealed(changed, records)
+
+
+def _with_fewer_records(
+    header: BatchHeader, payload: bytes, walked: WalkedRecords, kept: list[int]
+) -> Kept:
+    starts = [0, *walked.ends]
+    records = b"".join([payload[starts[index] : starts[index + 1]] for index in kept])
+    max_timestamp = max(_timestamps(header, walked, kept))
+    return _sealed(header._replace(max_timestamp=max_timestamp, record_count=len(kept)), records)
+
+
+def _timestamps(header: BatchHeader, walked: WalkedRecords, kept: list[int]) -> list[int]:
+    if header.attributes & LOG_APPEND_TIME_BIT:
+        return [header.max_timestamp] * len(kept)
+    return [header.base_timestamp + from_zigzag(walked.timestamps[index]) for index in kept]
+
+
+def _sealed(header: BatchHeader, records: bytes) -> Kept:
+    """The range of offsets stays, and with it the range of sequence numbers."""
+    codec = header.codec
+    payload = records if codec is Codec.NONE else compress(codec, records)
+    return Kept(seal(header, payload), header.max_timestamp, header.record_count)
+
+
+def _without_records(header: HeaderFields) -> Kept:
+    fields = BatchHeader._make(header)
+    empty = fields._replace(
+        attributes=fields.attributes & ~(CODEC_MASK | DELETE_HORIZON_BIT),
+        base_timestamp=NO_TIMESTAMP,
+        record_count=0,
+    )
+    return Kept(seal(empty, b""), empty.max_timestamp, 0)

@@ -1,0 +1,42 @@
+"""Which neighbouring segments become one: as many as fit into a segment before they are cleaned."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from ottla.config.topic import TopicConfig
+from ottla.storage.cleaner.job import SegmentFiles
+from ottla.storage.mapped_index import RELATIVE_OFFSET_MAX
+
+SEGMENTS_MAX = 1000
+"""In one group: what a swap has to rename stays a matter of milliseconds."""
+
+
+def group_segments(
+    segments: Sequence[SegmentFiles], config: TopicConfig, uncleanable_offset: int
+) -> list[list[SegmentFiles]]:
+    """Bounded by the size of the log and of both indexes, and by the reach of an index entry."""
+    groups: list[list[SegmentFiles]] = []
+    size = index_bytes = time_index_bytes = 0
+    for number, segment in enumerate(segments):
+        is_last = number + 1 == len(segments)
+        upper_offset = uncleanable_offset if is_last else segments[number + 1].base_offset
+        fits = (
+            bool(groups)
+            and size + segment.size <= config.segment_bytes
+            and index_bytes + segment.index_bytes <= config.segment_index_bytes
+            and time_index_bytes + segment.time_index_bytes <= config.segment_index_bytes
+            and len(groups[-1]) < SEGMENTS_MAX
+            and (
+                not segment.size
+                or upper_offset - 1 - groups[-1][0].base_offset <= RELATIVE_OFFSET_MAX
+            )
+        )
+        if not fits:
+            groups.append([])
+            size = index_bytes = time_index_bytes = 0
+        groups[-1].append(segment)
+        size += segment.size
+        index_bytes += segment.index_bytes
+        time_index_bytes += segment.time_index_bytes
+    return groups

@@ -53,6 +53,11 @@ def group_broker(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
     options = {
         "group.initial.rebalance.delay.ms": "0",
         "group.min.session.timeout.ms": "1000",
+        "group.consumer.session.timeout.ms": "2000",
+        "group.consumer.min.session.timeout.ms": "1000",
+        "group.consumer.heartbeat.interval.ms": "300",
+        "group.consumer.min.heartbeat.interval.ms": "100",
+        "group.consumer.assignment.interval.ms": "0",
         "offsets.retention.check.interval.ms": "200",
     }
     shared = build(tmp_path_factory.mktemp("group-broker"), options)

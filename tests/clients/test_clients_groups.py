@@ -30,6 +30,8 @@ from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 HERE = Path(__file__).parent
 WAIT_S = 25.0
 CLASSIC = ("confluent", "kafka-python", "aiokafka", "kafkajs")
+NEW = "confluent, new protocol"
+ALL = (*CLASSIC, NEW)
 
 
 class Member:
@@ -97,6 +99,9 @@ def join(request: pytest.FixtureRequest, bootstrap: str, topic: str) -> Iterator
 
     def start(library: str, group: str = "", of: str = "", **settings: str) -> Member:
         arguments = [bootstrap, group or f"group.{topic}", of or topic]
+        if library == NEW:
+            library = "confluent"
+            settings["group_protocol"] = "consumer"
         if library == "kafkajs":
             node = request.getfixturevalue("node_program")
             command = [node, str(HERE / "kafkajs" / "group_member.js"), *arguments]
@@ -158,7 +163,7 @@ def shared(*members: Member) -> Callable[[], bool]:
     )
 
 
-@pytest.mark.parametrize("library", CLASSIC)
+@pytest.mark.parametrize("library", ALL)
 def test_a_member_that_comes_back_resumes_where_it_committed(
     library: str, join: Join, send: Callable[..., list[str]]
 ) -> None:
@@ -173,7 +178,7 @@ def test_a_member_that_comes_back_resumes_where_it_committed(
     assert sorted(second.values) == sorted(later_values)
 
 
-@pytest.mark.parametrize("library", CLASSIC)
+@pytest.mark.parametrize("library", ALL)
 def test_two_members_share_the_partitions_and_one_inherits_them_all(
     library: str, join: Join, send: Callable[..., list[str]]
 ) -> None:
@@ -191,7 +196,7 @@ def test_two_members_share_the_partitions_and_one_inherits_them_all(
     until(lambda: set(more) <= set(second.values), second)
 
 
-@pytest.mark.parametrize("library", CLASSIC)
+@pytest.mark.parametrize("library", ALL)
 def test_the_partitions_of_a_killed_member_are_read_by_the_others_with_nothing_skipped(
     library: str, join: Join, send: Callable[..., list[str]]
 ) -> None:
@@ -215,10 +220,11 @@ def test_members_of_different_libraries_share_a_group(
     assert Counter(chain(*(member.values for member in members))) == Counter(values)
 
 
+@pytest.mark.parametrize("library", ["confluent", NEW])
 def test_a_member_that_falls_silent_is_replaced_and_may_come_back(
-    join: Join, send: Callable[..., list[str]]
+    library: str, join: Join, send: Callable[..., list[str]]
 ) -> None:
-    first, second = join("confluent"), join("confluent")
+    first, second = join(library), join(library)
     until(shared(first, second), first, second)
     first.pause()
     until(lambda: second.assigned == [0, 1, 2, 3], second)
@@ -245,7 +251,7 @@ def test_a_static_member_that_bounces_disturbs_nobody(
     until(lambda: set(values) <= {*again.values, *second.values}, again, second)
 
 
-@pytest.mark.parametrize("library", ["confluent", "kafka-python"])
+@pytest.mark.parametrize("library", ["confluent", "kafka-python", NEW])
 def test_members_see_new_partitions_and_new_topics_of_their_pattern(
     library: str, join: Join, admin: AdminClient, topic: str, send: Callable[..., list[str]]
 ) -> None:
@@ -258,6 +264,29 @@ def test_members_see_new_partitions_and_new_topics_of_their_pattern(
     other = f"{topic}.second"
     admin.create_topics([NewTopic(other, 1, 1)])[other].result(WAIT_S)
     until(lambda: member.assigned == [0, 0, 1, 2, 3, 4, 5], member)
+
+
+def test_a_group_changes_to_the_new_protocol_and_back_while_it_works(
+    join: Join, send: Callable[..., list[str]]
+) -> None:
+    old = join("confluent", partition_assignment_strategy="range")
+    until(lambda: old.assigned == [0, 1, 2, 3], old)
+    values = send(12)
+    until(lambda: old.committed >= 12, old)
+    new = join(NEW)
+    until(shared(old, new), old, new)
+    values += send(24)
+    until(lambda: set(values) <= {*old.values, *new.values}, old, new)
+    old.leave()
+    until(lambda: new.assigned == [0, 1, 2, 3], new)
+    again = join("confluent", partition_assignment_strategy="range")
+    until(shared(new, again), new, again)
+    new.leave()
+    until(lambda: again.assigned == [0, 1, 2, 3], again)
+    more = send(12)
+    until(lambda: set(more) <= set(again.values), again)
+    everything = Counter(chain(old.values, new.values, again.values))
+    assert everything == Counter(values + more)
 
 
 def test_cooperative_members_keep_what_they_can(join: Join, send: Callable[..., list[str]]) -> None:
@@ -354,7 +383,7 @@ def test_no_member_reads_what_another_committed(
     """Members come and go one after the other, politely: every record is read exactly once."""
     seen: Counter[str] = Counter()
     wanted: Counter[str] = Counter()
-    for library in (*CLASSIC, "confluent"):
+    for library in (*CLASSIC, NEW, "confluent"):
         wanted.update(send(12))
         member = join(library)
         until(lambda member=member: member.committed >= 12, member)  # type: ignore[misc]

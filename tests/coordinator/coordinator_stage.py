@@ -17,7 +17,8 @@ from ottla.metadata.delta import MetadataDelta
 from ottla.metadata.image import MetadataImage, PartitionImage, TopicImage
 from ottla.protocol.errors import ErrorCode, KafkaError
 from ottla.protocol.messages.heartbeat import HeartbeatResponse
-from ottla.records.header import BatchHeader
+from ottla.records.control import end_txn_marker
+from ottla.records.header import BatchHeader, read_header
 from ottla.storage.log import Appended
 
 TOPIC = "__consumer_offsets"
@@ -130,6 +131,16 @@ class StagePartition:
         if self.follows:
             self.catch_up()
         return Appended(base, base + header.last_offset_delta, 0)
+
+    def append_marker(self, marker: Any, now_ms: int) -> Appended:
+        batch = end_txn_marker(
+            committed=marker.committed,
+            coordinator_epoch=marker.coordinator_epoch,
+            producer_id=marker.producer_id,
+            producer_epoch=marker.producer_epoch,
+            timestamp_ms=now_ms,
+        )
+        return self.append(batch, read_header(batch), now_ms)
 
     def catch_up(self) -> None:
         self.high_watermark = self.log.end_offset

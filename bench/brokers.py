@@ -20,7 +20,7 @@ import uuid
 from collections.abc import Mapping
 from pathlib import Path
 
-START_TIMEOUT_S = 60.0
+START_TIMEOUT_S = 120.0
 STOP_TIMEOUT_S = 120.0
 HOST = "127.0.0.1"
 _READY = re.compile(rb"127\.0\.0\.1:([1-9]\d*)")

@@ -16,6 +16,7 @@ from bench.topics import create
 START_S_TARGET = 0.5
 IDLE_RSS_MB_TARGET = 80.0
 CONNECTIONS = 1000
+FILL_TIMEOUT_S = 180.0
 
 
 def run_startup(bench: Bench) -> None:
@@ -44,10 +45,10 @@ def _partitions(broker: Broker, count: int) -> list[Reading]:
     create(broker, "wide", count)
     created_s = time.monotonic() - started
     started = time.monotonic()
-    producer = Producer({"bootstrap.servers": broker.address})
+    producer = Producer({"bootstrap.servers": broker.address, "log_level": 0})
     for place in range(count):
         producer.produce("wide", bytes(100), partition=place)
-    if producer.flush(60):
+    if producer.flush(FILL_TIMEOUT_S):
         raise RuntimeError(f"{broker.name} did not acknowledge a record for each of {count}")
     filled_s = time.monotonic() - started
     del producer  # or it complains about the restart

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple
 
 from ottla.coordinator.loading import decode_slice, replay
@@ -20,14 +21,15 @@ from ottla.metadata.image import MetadataImage
 from ottla.protocol.errors import ErrorCode, KafkaError
 from ottla.protocol.schema import Message, Struct
 from ottla.records.builder import build_batch
-from ottla.records.control import end_txn_marker
 from ottla.records.header import NO_PRODUCER_EPOCH, NO_PRODUCER_ID, read_header
 from ottla.records.record import Record
+from ottla.replication.partition import TransactionEnd as Marker
 
 if TYPE_CHECKING:
     from ottla.coordinator.runtime import CoordinatorRuntime
     from ottla.replication.partition import Partition
     from ottla.runtime.runtime import Timer
+    from ottla.storage.log import Appended
 
 log = get_logger("ottla.coordinator")
 
@@ -44,15 +46,6 @@ class _Waiting(NamedTuple):
     deadline_ms: int
     token: Token
     response: Message | Struct
-
-
-class Marker(NamedTuple):
-    """The end of a transaction, to be written into a shard's partition."""
-
-    producer_id: int
-    producer_epoch: int
-    coordinator_epoch: int
-    committed: bool
 
 
 class HostedShard(Generic[S]):
@@ -114,15 +107,8 @@ class HostedShard(Generic[S]):
             token.fail(KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS))
             return
         now = self._owner.now()
-        batch = end_txn_marker(
-            committed=marker.committed,
-            coordinator_epoch=marker.coordinator_epoch,
-            producer_id=marker.producer_id,
-            producer_epoch=marker.producer_epoch,
-            timestamp_ms=now.wall_ms,
-        )
         try:
-            self._append(batch, now.wall_ms)
+            self._append(lambda: self.partition.append_marker(marker, now.wall_ms))
         except KafkaError as error:
             # One that its producer's epoch forbids is refused; the shard is as it was.
             if not self._log_is_sound:
@@ -137,7 +123,9 @@ class HostedShard(Generic[S]):
     def _carry_out(self, shard: S, outbox: Outbox) -> None:
         if outbox.records:
             try:
-                self._append(self._batch(shard, outbox), self._owner.runtime.clock.wall_ms())
+                batch = self._batch(shard, outbox)
+                wall_ms = self._owner.runtime.clock.wall_ms()
+                self._append(lambda: self.partition.append(batch, read_header(batch), wall_ms))
             except KafkaError as error:
                 # The step was taken but cannot be kept: what the log says is the truth.
                 self._owner.reload(self, ErrorCode.NOT_COORDINATOR)
@@ -161,9 +149,9 @@ class HostedShard(Generic[S]):
             transactional=outbox.producer is not None,
         )
 
-    def _append(self, batch: bytes, wall_ms: int) -> None:
+    def _append(self, append: Callable[[], Appended]) -> None:
         try:
-            appended = self.partition.append(batch, read_header(batch), wall_ms)
+            appended = append()
         except KafkaError as error:
             self._owner.replicas.noted(error)
             log.error("a coordinator cannot write", partition=str(self.partition), error=str(error))

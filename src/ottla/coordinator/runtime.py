@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, Any, Final, Generic
 
 from ottla.coordinator.hashing import partition_of
-from ottla.coordinator.hosted_shard import HostedShard, Marker
+from ottla.coordinator.hosted_shard import HostedShard
 from ottla.coordinator.outbox import Now, Outbox
 from ottla.coordinator.shard import S, Step, Token
 from ottla.logs import get_logger
@@ -21,6 +21,7 @@ from ottla.metadata.delta import MetadataDelta
 from ottla.metadata.image import EMPTY_IMAGE, MetadataImage
 from ottla.protocol.errors import ErrorCode, KafkaError, MalformedMessage
 from ottla.protocol.schema import Message
+from ottla.replication.partition import TransactionEnd as Marker
 
 if TYPE_CHECKING:
     from ottla.replication.partition import Partition

@@ -12,7 +12,7 @@ from collections.abc import Callable, Iterable
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
-from ottla.coordinator.runtime import CoordinatorRuntime, Marker
+from ottla.coordinator.runtime import CoordinatorRuntime
 from ottla.coordinator.transactions.transaction import TopicPartition
 from ottla.logs import get_logger
 from ottla.metadata.image import MetadataImage
@@ -22,8 +22,7 @@ from ottla.protocol.messages.write_txn_markers import (
     WriteTxnMarkersRequest,
     WriteTxnMarkersResponse,
 )
-from ottla.records.control import end_txn_marker
-from ottla.records.header import read_header
+from ottla.replication.partition import TransactionEnd
 
 if TYPE_CHECKING:
     from ottla.replication.partition import Partition
@@ -69,7 +68,7 @@ class LocalMarkers:
         if topic == GROUPS_TOPIC:
             # Offsets that were committed in the transaction come into force with the marker.
             self._groups.end_transaction(
-                index, _as_group_marker(marker), _GroupToken(done), WriteTxnMarkersResponse()
+                index, _end_of(marker), _GroupToken(done), WriteTxnMarkersResponse()
             )
             return
         try:
@@ -88,22 +87,16 @@ class LocalMarkers:
     def _append(self, partition: Partition, marker: WritableTxnMarker) -> int:
         """The offset after the marker."""
         now_ms = self._runtime.clock.wall_ms()
-        batch = end_txn_marker(
-            committed=marker.transaction_result,
-            coordinator_epoch=marker.coordinator_epoch,
-            producer_id=marker.producer_id,
-            producer_epoch=marker.producer_epoch,
-            timestamp_ms=now_ms,
-        )
-        return partition.append(batch, read_header(batch), now_ms).last_offset + 1
+        return partition.append_marker(_end_of(marker), now_ms).last_offset + 1
 
 
-def _as_group_marker(marker: WritableTxnMarker) -> Marker:
-    return Marker(
+def _end_of(marker: WritableTxnMarker) -> TransactionEnd:
+    return TransactionEnd(
         producer_id=marker.producer_id,
         producer_epoch=marker.producer_epoch,
         coordinator_epoch=marker.coordinator_epoch,
         committed=marker.transaction_result,
+        transaction_version=marker.transaction_version,
     )
 
 

@@ -165,7 +165,7 @@ class Joining(Phases):
 
     def _fence(self, member_id: str, outbox: Outbox) -> None:
         code = ErrorCode.FENCED_INSTANCE_ID
-        fenced = JoinGroupResponse(error_code=code, member_id=member_id, protocol_name=None)
+        fenced = JoinGroupResponse(error_code=code, member_id=member_id)
         self._answer_join(member_id, fenced, outbox)
         self._answer_sync(member_id, SyncGroupResponse(error_code=code), outbox)
         outbox.cancel_timer(self._heartbeat_key(member_id))

@@ -25,8 +25,8 @@ class _JoinReply(Reply):
         self._api_version = api_version
 
     def resolve(self, response: Any) -> None:
-        if response.protocol_name is None and self._api_version < NULL_PROTOCOL_FROM:
-            response.protocol_name = ""
+        if response.error_code:
+            response.protocol_name = None if self._api_version >= NULL_PROTOCOL_FROM else ""
         super().resolve(response)
 
 

@@ -354,8 +354,10 @@ def settle(play: Play, order: list[str]) -> bool:
         for name in order:
             play.go_on(play.actors[name])
         play.stage.pass_time(1_000)
-        stable = play.stage.group.state is GroupState.STABLE
+        group = play.stage.group
         synced = {actor.synced for actor in play.actors.values()}
-        if stable and synced == {play.stage.group.generation}:
+        # Ids of processes that restarted stay until their sessions end.
+        ghosts = group.members.by_id.keys() - {one.member_id for one in play.actors.values()}
+        if group.state is GroupState.STABLE and synced == {group.generation} and not ghosts:
             return True
     return False

@@ -194,10 +194,7 @@ class Joining(Phases):
             return
         refusal = self.members.refusal(member_id, request.group_instance_id)
         if refusal is not None:
-            response = JoinGroupResponse(
-                error_code=refusal, member_id=member_id, protocol_name=None
-            )
-            outbox.reply(token, response)
+            outbox.reply(token, JoinGroupResponse(error_code=refusal, member_id=member_id))
             return
         member = self.members[member_id]
         why = self._why_rejoin_rebalances(member, request)

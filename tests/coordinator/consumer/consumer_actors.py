@@ -6,7 +6,28 @@ from typing import Any
 
 from consumer_stage import GROUP, Stage, beating, joining, owning, told
 
+from ottla.coordinator.classic.client import Client
+from ottla.coordinator.consumer.assignors import ASSIGNORS, MemberSpec
+from ottla.coordinator.consumer.embedded import (
+    read_assignment,
+    read_subscription,
+    write_assignment,
+)
+from ottla.protocol.codec import encoder
+from ottla.protocol.embedded.consumer_protocol_subscription import ConsumerProtocolSubscription
 from ottla.protocol.errors import ErrorCode
+from ottla.protocol.messages.heartbeat import HeartbeatRequest
+from ottla.protocol.messages.join_group import (
+    JoinGroupRequest,
+    JoinGroupRequestProtocol,
+    JoinGroupResponse,
+)
+from ottla.protocol.messages.leave_group import LeaveGroupRequest, MemberIdentity
+from ottla.protocol.messages.sync_group import (
+    SyncGroupRequest,
+    SyncGroupRequestAssignment,
+    SyncGroupResponse,
+)
 
 Partition = tuple[bytes, int]
 
@@ -114,3 +135,154 @@ class Consumer:
     def is_member(self, stage: Stage) -> bool:
         group = stage.groups.get(GROUP)
         return group is not None and self.member_id in group.members
+
+
+class ClassicConsumer:
+    """A member of the classic protocol, of the eager kind: it lets go of everything to rejoin."""
+
+    SESSION_MS = 30_000
+    REBALANCE_MS = 60_000
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.is_alive = False
+        self.topics: list[str] = []
+        self._reset()
+
+    def _reset(self) -> None:
+        self.member_id = ""
+        self.generation = -1
+        self.owned: set[Partition] = set()
+        self._next = "join"
+        self._waiting: Any = None
+        self._joined: JoinGroupResponse | None = None
+
+    # --- life -----------------------------------------------------------------------------------
+
+    def start(self, topics: list[str]) -> None:
+        self._reset()
+        self.is_alive = True
+        self.topics = topics
+
+    def crash(self) -> None:
+        self._reset()
+        self.is_alive = False
+
+    def disconnected(self) -> None:
+        """No answer will come to what it asked; it asks again."""
+        self._waiting = None
+
+    def leave(self, stage: Stage) -> None:
+        identity = MemberIdentity(member_id=self.member_id)
+        stage.serve(LeaveGroupRequest(group_id=GROUP, members=[identity]))
+        self.crash()
+
+    def is_member(self, stage: Stage) -> bool:
+        group = stage.groups.get(GROUP)
+        return group is not None and self.member_id in group.members
+
+    # --- one thing at a time --------------------------------------------------------------------
+
+    def step(self, stage: Stage) -> None:
+        """Look for an answer, or send what is next."""
+        if self._waiting is not None:
+            if self._waiting in stage.replies:
+                response, self._waiting = stage.replies[self._waiting], None
+                self._take(response, stage)
+            return
+        request: Any
+        if self._next == "join":
+            self.owned = set()
+            request = self._join()
+        elif self._next == "sync":
+            request = self._sync(stage)
+        else:
+            request = HeartbeatRequest(
+                group_id=GROUP, member_id=self.member_id, generation_id=self.generation
+            )
+        response = stage.serve(request, Client(self.name, "/127.0.0.1", 9))
+        if type(response) is object:
+            self._waiting = response
+        else:
+            self._take(response, stage)
+
+    def _join(self) -> JoinGroupRequest:
+        subscription = ConsumerProtocolSubscription(topics=self.topics)
+        return JoinGroupRequest(
+            group_id=GROUP,
+            member_id=self.member_id,
+            session_timeout_ms=self.SESSION_MS,
+            rebalance_timeout_ms=self.REBALANCE_MS,
+            protocol_type="consumer",
+            protocols=[
+                JoinGroupRequestProtocol(name="range", metadata=packed(subscription)),
+            ],
+        )
+
+    def _sync(self, stage: Stage) -> SyncGroupRequest:
+        assert self._joined is not None
+        request = SyncGroupRequest(
+            group_id=GROUP,
+            member_id=self.member_id,
+            generation_id=self.generation,
+            protocol_type="consumer",
+            protocol_name="range",
+        )
+        if self._joined.leader == self.member_id:
+            request.assignments = _led(self._joined, stage)
+        return request
+
+    def _take(self, response: Any, stage: Stage) -> None:
+        code = ErrorCode.of(response.error_code)
+        if code is ErrorCode.MEMBER_ID_REQUIRED:
+            self.member_id = response.member_id
+        elif code is ErrorCode.UNKNOWN_MEMBER_ID:
+            self._reset()
+        elif code in (ErrorCode.REBALANCE_IN_PROGRESS, ErrorCode.ILLEGAL_GENERATION):
+            self._next = "join"
+        else:
+            assert code is ErrorCode.NONE, code
+            self._go_on(response, stage)
+
+    def _go_on(self, response: Any, stage: Stage) -> None:
+        if isinstance(response, JoinGroupResponse):
+            self.member_id, self.generation = response.member_id, response.generation_id
+            self._joined = response
+            self._next = "sync"
+        elif isinstance(response, SyncGroupResponse):
+            self._next = "heartbeat"
+            assignment = read_assignment(response.assignment)
+            self.owned = {
+                (stage.image.topics[one.topic].id, index)
+                for one in assignment.assigned_partitions
+                for index in one.partitions
+                if one.topic in stage.image.topics
+            }
+
+
+def packed(message: Any, version: int = 1) -> bytes:
+    chunks = encoder(type(message), version)(message)
+    return version.to_bytes(2, "big") + b"".join(bytes(chunk) for chunk in chunks)
+
+
+def _led(joined: JoinGroupResponse, stage: Stage) -> list[SyncGroupRequestAssignment]:
+    """What a leader does: assign by range, topic by topic."""
+    topics = stage.image.topics
+    specs = {
+        member.member_id: MemberSpec(
+            frozenset(
+                topics[name].id
+                for name in read_subscription(member.metadata).topics
+                if name in topics
+            )
+        )
+        for member in joined.members
+    }
+    counts = {topic.id: len(topic.partitions) for topic in topics.values()}
+    assigned = ASSIGNORS["range"](specs, counts)
+    return [
+        SyncGroupRequestAssignment(
+            member_id=member_id, assignment=write_assignment(partitions, 1, stage.image)
+        )
+        for member_id, partitions in assigned.items()
+    ]

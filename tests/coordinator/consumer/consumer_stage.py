@@ -169,6 +169,7 @@ class Stage:
         """The same, made from what was written."""
         other = Stage(self.settings, self.topics)
         other.now_ms = self.now_ms
+        other.random = self.random
         other.log = list(self.log)
         for key, value in self.log if log is None else log:
             record = record_codec.decode(key, value, record_codec.GROUP_RECORDS)

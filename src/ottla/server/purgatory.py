@@ -86,6 +86,31 @@ class DelayedFetch(_Delayed):
         return self._answer()
 
 
+class DelayedCommittedFetch(DelayedFetch):
+    """One that reads committed data only: what counts is what became stable, so that the records
+    of open transactions do not wake it and the end of one does."""
+
+    __slots__ = ("_stable_bytes",)
+
+    def __init__(
+        self,
+        runtime: Runtime,
+        partitions: Iterable[Partition],
+        needed_bytes: int,
+        wait_ms: int,
+        answer: Callable[[], Any],
+    ) -> None:
+        super().__init__(runtime, partitions, needed_bytes, wait_ms, answer)
+        self._stable_bytes = {partition: partition.stable_bytes for partition in self._partitions}
+
+    def advanced(self, partition: Partition, gained_bytes: int) -> None:
+        stable_bytes = partition.stable_bytes
+        gained_bytes = stable_bytes - self._stable_bytes[partition]
+        if gained_bytes > 0:
+            self._stable_bytes[partition] = stable_bytes
+            super().advanced(partition, gained_bytes)
+
+
 class DelayedProduce(_Delayed):
     """A produce whose records are appended but not yet as safe as its `acks` asks for."""
 

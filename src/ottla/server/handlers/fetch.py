@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Final
 
 from ottla.protocol.errors import ErrorCode, KafkaError
 from ottla.protocol.messages.fetch import (
+    AbortedTransaction,
     FetchableTopicResponse,
     FetchRequest,
     FetchResponse,
@@ -19,11 +20,13 @@ from ottla.server.fetch_sessions import (
     FetchPartition,
     FetchSession,
 )
-from ottla.server.purgatory import DelayedFetch
+from ottla.server.purgatory import DelayedCommittedFetch, DelayedFetch
 
 if TYPE_CHECKING:
     from ottla.replication.partition import Partition
+    from ottla.runtime.disk import FileSlice
     from ottla.server.context import RequestContext
+    from ottla.storage.transaction_index import AbortedTransaction as IndexedTransaction
 
 READ_COMMITTED: Final = 1
 _TOPIC_IDS_FROM: Final = 13
@@ -56,7 +59,16 @@ def handle(context: RequestContext, request: FetchRequest) -> FetchResponse | De
 class FetchRun:
     """One fetch request, read once at once and, if that was not enough, once more later."""
 
-    __slots__ = ("_context", "_epoch", "_full", "_request", "_session", "_size", "_wanted")
+    __slots__ = (
+        "_committed",
+        "_context",
+        "_epoch",
+        "_full",
+        "_request",
+        "_session",
+        "_size",
+        "_wanted",
+    )
 
     def __init__(
         self,
@@ -73,6 +85,7 @@ class FetchRun:
         self._wanted = list(wanted)
         self._full = full
         self._epoch = session.epoch
+        self._committed = request.isolation_level == READ_COMMITTED
         self._size = 0
 
     def start(self) -> FetchResponse | DelayedFetch:
@@ -80,7 +93,8 @@ class FetchRun:
         answers, hurry = self._read_all()
         if hurry or request.max_wait_ms <= 0 or self._size >= request.min_bytes or not self._wanted:
             return self._respond(answers)
-        return DelayedFetch(
+        delayed = DelayedCommittedFetch if self._committed else DelayedFetch
+        return delayed(
             self._context.node.runtime,
             self._waits_for(),
             request.min_bytes - self._size,
@@ -142,19 +156,27 @@ class FetchRun:
             if wanted.leader_epoch >= 0:
                 partition.check_leader_epoch(wanted.leader_epoch)
             high_watermark = partition.high_watermark
-            records = None
-            if wanted.offset != high_watermark:
-                # An answer has room for one whole batch even if it is larger than allowed: a reader
-                # must always get on.
-                records = partition.read(
-                    wanted.offset, min(wanted.bytes_max, max(left, 0)), min_one=not self._size
-                )
+            stable_offset = partition.last_stable_offset
+            # An answer has room for one whole batch even if it is larger than allowed: a reader
+            # must always get on.
+            bytes_max, min_one = min(wanted.bytes_max, max(left, 0)), not self._size
+            records: FileSlice | None = None
+            aborted: list[AbortedTransaction] | None = None
+            if self._committed:
+                aborted = []
+                if wanted.offset != stable_offset:
+                    records, found = partition.read_committed(
+                        wanted.offset, bytes_max, min_one=min_one
+                    )
+                    aborted = [_aborted(transaction) for transaction in found]
+            elif wanted.offset != high_watermark:
+                records = partition.read(wanted.offset, bytes_max, min_one=min_one)
             return PartitionData(
                 partition_index=wanted.index,
                 high_watermark=high_watermark,
-                last_stable_offset=partition.last_stable_offset,
+                last_stable_offset=stable_offset,
                 log_start_offset=partition.log_start_offset,
-                aborted_transactions=[] if self._request.isolation_level else None,
+                aborted_transactions=aborted,
                 records=b"" if records is None else records,
             )
         except KafkaError as error:
@@ -181,6 +203,12 @@ class FetchRun:
                 by_topic[wanted.topic] = topic
             topic.partitions.append(answer)
         return FetchResponse(session_id=session.id, responses=list(by_topic.values()))
+
+
+def _aborted(transaction: IndexedTransaction) -> AbortedTransaction:
+    return AbortedTransaction(
+        producer_id=transaction.producer_id, first_offset=transaction.first_offset
+    )
 
 
 def _refusal(index: int, code: ErrorCode) -> PartitionData:

@@ -1,4 +1,9 @@
-"""Produce: check the batches, append their bytes as they are, answer when `acks` is satisfied."""
+"""Produce: check the batches, append their bytes as they are, answer when `acks` is satisfied.
+
+A batch goes through in one call. Two things take longer, and hold up the connection so that the
+order of its batches is kept: opening a batch, which is done in a thread, and the first batch of a
+transaction to a partition, if its coordinator does not answer at once.
+"""
 
 from __future__ import annotations
 
@@ -6,6 +11,7 @@ from collections.abc import Coroutine, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from ottla.buffers import Buffer
+from ottla.coordinator.transactions.transaction import Identity
 from ottla.protocol.errors import ErrorCode, KafkaError
 from ottla.protocol.messages.produce import (
     BatchIndexAndErrorMessage,
@@ -27,12 +33,14 @@ from ottla.records.validation import (
     stamp_log_append_time,
     validate_produced,
 )
+from ottla.server.handlers._verification import PROTOCOL_2_FROM, Inquiry
 from ottla.server.purgatory import DelayedProduce
 
 if TYPE_CHECKING:
     from ottla.replication.partition import Partition
     from ottla.replication.topic import HostedTopic
     from ottla.server.context import RequestContext
+    from ottla.storage.verification import Verification
 
 ACKS_ALL: Final = -1
 TOPIC_IDS_FROM: Final = 13
@@ -45,17 +53,28 @@ def handle(
     if production.check():
         return production.append()
     production.keep_batches()
-    return production.open_and_append()
+    return production.append_later()
 
 
 class _Item:
     """One partition of the request: what came, what it became, and the answer it gets."""
 
-    __slots__ = ("answer", "error", "header", "partition", "records", "rules")
+    __slots__ = (
+        "answer",
+        "error",
+        "header",
+        "must_open",
+        "partition",
+        "records",
+        "rules",
+        "verification",
+    )
 
     def __init__(self, answer: PartitionProduceResponse) -> None:
         self.answer = answer
         self.error: KafkaError | None = None
+        self.must_open = False
+        self.verification: Verification | None = None
         self.partition: Partition
         self.rules: ProduceRules
         self.records: Buffer
@@ -65,7 +84,16 @@ class _Item:
 class Production:
     """One produce request on its way into the logs: all batches are checked, then all appended."""
 
-    __slots__ = ("_context", "_items", "_now_ms", "_request", "_response", "_unsettled")
+    __slots__ = (
+        "_context",
+        "_inquiry",
+        "_items",
+        "_now_ms",
+        "_request",
+        "_response",
+        "_transactional",
+        "_unsettled",
+    )
 
     def __init__(self, context: RequestContext, request: ProduceRequest) -> None:
         self._context = context
@@ -73,13 +101,16 @@ class Production:
         self._now_ms = context.node.runtime.clock.wall_ms()
         self._response = ProduceResponse()
         self._items: list[_Item] = []
+        self._transactional: list[_Item] | None = None
+        self._inquiry: Inquiry | None = None
         self._unsettled: dict[Partition, tuple[int, PartitionProduceResponse]] | None = None
 
     # --- checking -------------------------------------------------------------------------------
 
     def check(self) -> bool:
-        """Check every batch by its header and checksum; False if one of them must be opened."""
-        unopened = True
+        """Check every batch by its header and checksum; False if the request has to wait, since a
+        batch must be opened or a coordinator is still to answer."""
+        at_once = True
         for topic in self._request.topic_data:
             hosted = self._host(topic)
             answers = []
@@ -91,7 +122,8 @@ class Production:
                 try:
                     self._check(item, hosted, wanted)
                     if must_open(item.header, item.rules, self._now_ms):
-                        unopened = False
+                        item.must_open = True
+                        at_once = False
                 except KafkaError as error:
                     item.error = error
             if self._context.api_version >= TOPIC_IDS_FROM:
@@ -99,7 +131,9 @@ class Production:
             else:
                 group = TopicProduceResponse(name=topic.name, partition_responses=answers)
             self._response.responses.append(group)
-        return unopened
+        if self._transactional is not None and not self._verify(self._transactional):
+            at_once = False
+        return at_once
 
     def _host(self, topic: TopicProduceData) -> HostedTopic | None:
         replicas = self._context.node.replicas
@@ -124,10 +158,10 @@ class Production:
         if not isinstance(records, memoryview):
             raise InvalidBatch(ErrorCode.INVALID_RECORD, "the request carries no batch")
         header = check_produced(records, hosted.rules, self._context.api_version)
-        if header.attributes & TRANSACTIONAL_BIT:
-            raise KafkaError(
-                ErrorCode.INVALID_TXN_STATE, "this broker coordinates no transactions yet"
-            )
+        if header[5] & TRANSACTIONAL_BIT:
+            if self._transactional is None:
+                self._transactional = []
+            self._transactional.append(item)
         size = header.size
         item.records = records if len(records) == size else records[:size]
         item.header = header
@@ -139,7 +173,64 @@ class Production:
             return KafkaError(ErrorCode.UNKNOWN_TOPIC_ID)
         return KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
 
-    # --- opening --------------------------------------------------------------------------------
+    # --- verifying ------------------------------------------------------------------------------
+
+    def _verify(self, items: Sequence[_Item]) -> bool:
+        """Ask about the transaction where it is not open yet; True if all is known now."""
+        producers = {item.header[9:11] for item in items}
+        refusal: ErrorCode | None = None
+        if self._request.transactional_id is None:
+            refusal = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+        elif len(producers) > 1:
+            refusal = ErrorCode.INVALID_PRODUCER_ID_MAPPING
+        if refusal is not None:
+            for item in self._items:
+                item.error = KafkaError(refusal)
+            return True
+        if not self._must_verify:
+            return True
+        for item in items:
+            try:
+                self._begin_verification(item)
+            except KafkaError as error:
+                item.error = error
+        if self._inquiry is None:
+            return True
+        if not self._inquiry.ask():
+            return False
+        self._take_verdicts()
+        return True
+
+    @property
+    def _must_verify(self) -> bool:
+        return (
+            self._context.api_version >= PROTOCOL_2_FROM
+            or self._context.node.config["transaction.partition.verification.enable"]
+        )
+
+    def _begin_verification(self, item: _Item) -> None:
+        version = self._context.api_version
+        partition, header = item.partition, item.header
+        item.verification = partition.begin_verification(
+            header, self._now_ms, epochs_grow=version >= PROTOCOL_2_FROM
+        )
+        if item.verification is None:
+            return
+        if self._inquiry is None:
+            transactional_id = self._request.transactional_id
+            assert transactional_id is not None
+            client = Identity(header[9], header[10])
+            self._inquiry = Inquiry(self._context.node, version, transactional_id, client)
+        self._inquiry.add((partition.topic, partition.index))
+
+    def _take_verdicts(self) -> None:
+        assert self._inquiry is not None
+        for item in self._transactional or ():
+            if item.verification is not None and item.error is None:
+                partition = item.partition
+                item.error = self._inquiry.error_of((partition.topic, partition.index))
+
+    # --- waiting --------------------------------------------------------------------------------
 
     def keep_batches(self) -> None:
         """Copy the batches: the receive buffer is used again before a coroutine takes its first
@@ -148,11 +239,16 @@ class Production:
             if item.error is None:
                 item.records = memoryview(bytearray(item.records))
 
-    async def open_and_append(self) -> ProduceResponse | DelayedProduce | None:
-        """Look into batches, recompress them if asked for, beside the loop; then append. The
-        connection waits, so that the order of its batches is kept; other connections do not."""
-        items = [item for item in self._items if item.error is None]
-        await self._context.node.runtime.in_thread(self._open, items)
+    async def append_later(self) -> ProduceResponse | DelayedProduce | None:
+        """Look into batches, recompress them if asked for, beside the loop; wait for coordinators;
+        then append. The connection waits, so that the order of its batches is kept; other
+        connections do not."""
+        unopened = [item for item in self._items if item.error is None and item.must_open]
+        if unopened:
+            await self._context.node.runtime.in_thread(self._open, unopened)
+        if self._inquiry is not None:
+            await self._inquiry.wait()
+            self._take_verdicts()
         return self.append()
 
     def _open(self, items: Sequence[_Item]) -> None:
@@ -197,7 +293,18 @@ class Production:
                 header = read_header(records)
             answer.log_append_time_ms = header.max_timestamp
         partition = item.partition
-        appended = partition.append(records, header, self._now_ms)
+        if header[9] < 0:
+            appended = partition.append(records, header, self._now_ms)
+        else:
+            appended, known_since = partition.append_produced(
+                records,
+                header,
+                self._now_ms,
+                item.verification,
+                must_verify=self._transactional is not None and self._must_verify,
+            )
+            if known_since is not None and item.rules.log_append_time:
+                answer.log_append_time_ms = known_since
         answer.base_offset = appended.base_offset
         answer.log_start_offset = appended.log_start_offset
         if partition.high_watermark <= appended.last_offset:

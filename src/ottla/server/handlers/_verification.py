@@ -1,0 +1,114 @@
+"""The question to a transaction's coordinator before its first batch to a partition (KIP-890).
+
+It is asked at once and mostly answered at once, since coordinator and partition are often on the
+same broker. Where the answer takes its time, the request has to wait for it.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+from ottla.coordinator.transactions.transaction import Identity
+from ottla.protocol.errors import ErrorCode, KafkaError
+
+if TYPE_CHECKING:
+    from ottla.coordinator.transactions.service import Verdicts
+    from ottla.node import Node
+
+ABORTABLE_FROM: Final = 11
+"""The version of Produce whose clients know TRANSACTION_ABORTABLE."""
+PROTOCOL_2_FROM: Final = 12
+"""The version of Produce whose clients never add partitions themselves."""
+
+Place: TypeAlias = tuple[str, int]
+
+_COORDINATOR_IS_AWAY: Final = frozenset(
+    {
+        ErrorCode.NETWORK_EXCEPTION,
+        ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+        ErrorCode.COORDINATOR_NOT_AVAILABLE,
+        ErrorCode.NOT_COORDINATOR,
+    }
+)
+
+
+class Inquiry:
+    """Whether the partitions of one produce request take part in its transaction."""
+
+    __slots__ = ("_answered", "_client", "_errors", "_id", "_node", "_places", "_version")
+
+    def __init__(self, node: Node, version: int, transactional_id: str, client: Identity) -> None:
+        self._node = node
+        self._version = version
+        self._id = transactional_id
+        self._client = client
+        self._places: list[Place] = []
+        self._errors: Verdicts | None = None
+        self._answered: asyncio.Future[None] | None = None
+
+    def add(self, place: Place) -> None:
+        self._places.append(place)
+
+    def ask(self) -> bool:
+        """Ask now; True if the answer is there and final."""
+        self._errors = None
+        self._node.coordinators.transactions.take_part(
+            self._id,
+            self._client,
+            self._places,
+            add=self._version >= PROTOCOL_2_FROM,
+            then=self._take_answer,
+        )
+        return self._errors is not None and not self._is_worth_another
+
+    def _take_answer(self, verdicts: Verdicts) -> None:
+        self._errors = verdicts
+        if self._answered is not None and not self._answered.done():
+            self._answered.set_result(None)
+
+    @property
+    def _is_worth_another(self) -> bool:
+        """A client of protocol 2 may begin a transaction while the markers of its last one are
+        still being written. That takes a moment, so the broker tries again in its stead."""
+        return (
+            self._version >= PROTOCOL_2_FROM
+            and self._errors is not None
+            and ErrorCode.CONCURRENT_TRANSACTIONS in self._errors.values()
+        )
+
+    async def wait(self) -> None:
+        """Until there is an answer to build on."""
+        clock, config = self._node.runtime.clock, self._node.config
+        give_up = clock.now() + config["add.partitions.to.txn.retry.backoff.max.ms"] / 1000
+        while True:
+            if self._errors is None:
+                self._answered = asyncio.get_running_loop().create_future()
+                await self._answered
+            if not self._is_worth_another or clock.now() >= give_up:
+                return
+            await asyncio.sleep(config["add.partitions.to.txn.retry.backoff.ms"] / 1000)
+            self.ask()
+
+    def error_of(self, place: Place) -> KafkaError | None:
+        """Why nothing may be appended there, in words that a producer knows what to do with."""
+        assert self._errors is not None
+        code = self._errors.get(place, ErrorCode.NONE)
+        if code is ErrorCode.NONE:
+            return None
+        if code is ErrorCode.PRODUCER_FENCED:
+            # The client aborts its transaction and goes on, instead of giving up.
+            return KafkaError(ErrorCode.INVALID_PRODUCER_EPOCH)
+        if code is ErrorCode.TRANSACTION_ABORTABLE and self._version < ABORTABLE_FROM:
+            code = ErrorCode.INVALID_TXN_STATE
+        if code is ErrorCode.INVALID_TXN_STATE:
+            return KafkaError(code, "the partition was not added to the transaction")
+        is_busy = code is ErrorCode.CONCURRENT_TRANSACTIONS and self._version < PROTOCOL_2_FROM
+        if is_busy or code in _COORDINATOR_IS_AWAY:
+            # Old clients would not try again on these, and on this one they do, without looking
+            # for another leader first.
+            return KafkaError(
+                ErrorCode.NOT_ENOUGH_REPLICAS,
+                f"cannot tell whether the partition was added to the transaction ({code.name})",
+            )
+        return KafkaError(code)

@@ -90,7 +90,7 @@ def kafka_python(bootstrap: str, group: str, topic: str, settings: dict[str, str
         consumer.subscribe([topic], listener=Listener())
     try:
         while True:
-            found = consumer.poll(timeout_ms=100)
+            found = consumer.poll(timeout_ms=500)
             for partition, records in found.items():
                 for record in records:
                     tell("read", [partition.partition, record.offset, record.value.decode()])

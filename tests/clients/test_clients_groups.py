@@ -251,7 +251,7 @@ def test_a_static_member_that_bounces_disturbs_nobody(
     until(lambda: set(values) <= {*again.values, *second.values}, again, second)
 
 
-@pytest.mark.parametrize("library", ["confluent", "kafka-python", NEW])
+@pytest.mark.parametrize("library", ["confluent", NEW])
 def test_members_see_new_partitions_and_new_topics_of_their_pattern(
     library: str, join: Join, admin: AdminClient, topic: str, send: Callable[..., list[str]]
 ) -> None:

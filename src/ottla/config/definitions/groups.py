@@ -66,7 +66,7 @@ high int offsets.topic.compression.codec = 0
 high int offsets.topic.num.partitions = 50 (at least 1)
     Partitions of the offsets topic.
 high short offsets.topic.replication.factor = 3 (at least 1)
-    Replicas of the offsets topic.
+    Replicas of the offsets topic; unless set, never more than there are brokers.
 high int offsets.topic.segment.bytes = 104857600 (at least 1)
     Segment size of the offsets topic.
 medium int group.streams.session.timeout.ms = 45000 (at least 1)

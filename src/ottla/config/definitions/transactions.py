@@ -10,7 +10,7 @@ high int transaction.max.timeout.ms = 900000 (at least 1)
 high int transaction.state.log.num.partitions = 50 (at least 1)
     Partitions of the transaction topic.
 high short transaction.state.log.replication.factor = 3 (at least 1)
-    Replicas of the transaction topic.
+    Replicas of the transaction topic; unless set, never more than there are brokers.
 high int transaction.state.log.min.isr = 2 (at least 1)
     In-sync replicas the transaction topic needs.
 high int transaction.state.log.segment.bytes = 104857600 (at least 1)

@@ -201,5 +201,3 @@ def _warnings(config: BrokerConfig) -> Iterator[str]:
         yield f"These settings of plugins or single listeners have no effect: {', '.join(foreign)}"
     for listener in config.controller_listeners:
         yield f"Controller listener {listener} is not opened: this node is its own only controller"
-    if "compact" in config["log.cleanup.policy"]:
-        yield "log.cleanup.policy has compact: logs are not compacted yet, such records are kept"

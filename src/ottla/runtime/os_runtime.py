@@ -17,6 +17,7 @@ from ottla.runtime.network import Network
 from ottla.runtime.os_disk import OsDisk
 from ottla.runtime.os_network import OsNetwork
 from ottla.runtime.runtime import Timer
+from ottla.runtime.worker import ChildWorker, Worker
 
 log = logging.getLogger("ottla.runtime")
 
@@ -49,6 +50,9 @@ class OsRuntime:
 
     def in_thread(self, function: Callable[..., T], *args: Any) -> Awaitable[T]:
         return self.loop.run_in_executor(self._threads, function, *args)
+
+    async def start_worker(self, module: str) -> Worker | None:
+        return await self.in_thread(ChildWorker, module)
 
     def spawn(self, coroutine: Coroutine[Any, Any, object], *, name: str) -> None:
         task = self.loop.create_task(coroutine, name=name)

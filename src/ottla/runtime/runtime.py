@@ -9,6 +9,7 @@ from typing import Any, Protocol, TypeVar
 from ottla.runtime.clock import Clock
 from ottla.runtime.disk import Disk
 from ottla.runtime.network import Network
+from ottla.runtime.worker import Worker
 
 T = TypeVar("T")
 
@@ -30,6 +31,11 @@ class Runtime(Protocol):
 
     def in_thread(self, function: Callable[..., T], *args: Any) -> Awaitable[T]:
         """Run blocking work beside the loop. Starts at once; await it for the result."""
+        ...
+
+    async def start_worker(self, module: str) -> Worker | None:
+        """A child process that runs `module` (see `runtime.worker`); None where this world has no
+        processes. Raises `WorkerDied`."""
         ...
 
     def spawn(self, coroutine: Coroutine[Any, Any, object], *, name: str) -> None:

@@ -12,6 +12,7 @@ from ottla.runtime.clock import Clock
 from ottla.runtime.disk import Disk
 from ottla.runtime.network import Network
 from ottla.runtime.runtime import Timer
+from ottla.runtime.worker import Worker
 from ottla.sim.loop import SimLoop
 from ottla.sim.process import Process, ProcessDied
 
@@ -51,6 +52,10 @@ class SimRuntime:
     def in_thread(self, function: Callable[..., T], *args: Any) -> Awaitable[T]:
         self.process.check_alive()
         return self.process.context.copy().run(self.loop.run_in_executor, None, function, *args)
+
+    async def start_worker(self, module: str) -> Worker | None:
+        """Simulated machines have one process each."""
+        return None
 
     def spawn(self, coroutine: Coroutine[Any, Any, object], *, name: str) -> None:
         if not self.process.alive:

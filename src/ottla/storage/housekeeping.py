@@ -102,6 +102,8 @@ class Housekeeping:
         marks = self._high_watermarks() if self._high_watermarks is not None else {}
         for portion in _portions(iter(self._manager.logs())):
             for log in portion:
+                if self._manager.cleaner.is_cleaning(log):
+                    continue  # The cleaner makes up for it.
                 mark = marks.get((log.topic, log.partition), log.log_start_offset)
                 try:
                     log.delete_old_segments(now_ms, mark)

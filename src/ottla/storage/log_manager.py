@@ -24,6 +24,7 @@ from ottla.protocol.uuids import (
 )
 from ottla.runtime.runtime import Runtime
 from ottla.storage.checkpoints import PartitionOffsets
+from ottla.storage.cleaner.cleaner import LogCleaner
 from ottla.storage.errors import LogDirFailure, LogFailed
 from ottla.storage.housekeeping import Housekeeping
 from ottla.storage.log import Log
@@ -58,6 +59,7 @@ class LogManager:
         self.cluster_id = ""
         self.dirs = _log_dirs(runtime, config)
         self.housekeeping = Housekeeping(runtime, config, self)
+        self.cleaner = LogCleaner(runtime, config, self)
 
     # Opening
 
@@ -142,6 +144,7 @@ class LogManager:
                 # A recovery point above the end of a log would, after another crash, vouch for
                 # data that is appended only now.
                 await self.housekeeping.checkpoint_dir(log_dir)
+        await self.cleaner.load()
         logger.info(
             "Loaded %d logs in %.0f ms", len(self._logs), (self._runtime.clock.now() - begun) * 1e3
         )
@@ -166,8 +169,12 @@ class LogManager:
 
     def _adopt(self, log: Log) -> Log:
         log.on_roll = self.housekeeping.flush_rolled
-        log.on_truncate = self.housekeeping.checkpoint_soon
+        log.on_truncate = self._truncated
         return log
+
+    def _truncated(self, log: Log) -> None:
+        self.housekeeping.checkpoint_soon(log)
+        self.cleaner.truncated(log)
 
     # Looking
 
@@ -261,6 +268,7 @@ class LogManager:
         log = self._logs.pop((topic, partition), None)
         if log is None:
             return
+        self.cleaner.deleted(log)
         try:
             path = log.delete(f"{self._runtime.random.getrandbits(128):032x}")
         except LogDirFailure as error:
@@ -279,6 +287,7 @@ class LogManager:
         paths = []
         for log in [log for log in self._logs.values() if not belongs(log)]:
             del self._logs[(log.topic, log.partition)]
+            self.cleaner.deleted(log)
             try:
                 path = log.set_aside(f"{self._runtime.random.getrandbits(128):032x}")
             except LogDirFailure as error:
@@ -300,6 +309,7 @@ class LogManager:
         for log in lost:
             del self._logs[(log.topic, log.partition)]
             log.fail(cause)
+            self.cleaner.abort(log)
         if self._on_dir_failed is not None:
             self._on_dir_failed(log_dir.path, cause)
 
@@ -307,16 +317,19 @@ class LogManager:
         """Broker settings changed at run time."""
         self._config = config
         self.housekeeping.configure(config)
+        self.cleaner.configure(config)
 
     def start_background_work(self, high_watermarks: HighWatermarks) -> None:
-        """Retention, flushes, checkpoints and delayed removals, from now on."""
+        """Retention, compaction, flushes, checkpoints and delayed removals, from now on."""
         self.housekeeping.start(high_watermarks)
+        self.cleaner.start(high_watermarks)
 
     # Closing
 
     async def close(self, broker_epoch: int = -1) -> None:
         """Flush and close everything, and mark the folders that were closed completely."""
         self.housekeeping.stop()
+        await self.cleaner.stop()
         await asyncio.gather(
             *(self._close_dir(log_dir, broker_epoch) for log_dir in self.dirs if log_dir.online)
         )

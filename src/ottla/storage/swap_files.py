@@ -25,7 +25,6 @@ from ottla.storage.names import (
 logger = logging.getLogger("ottla.storage.recovery")
 
 _LEFTOVER_SUFFIXES = (DELETED_SUFFIX, CLEANED_SUFFIX, SWAP_SUFFIX)
-_REPLACED_SUFFIXES = (*SEGMENT_SUFFIXES, SNAPSHOT_SUFFIX)
 
 
 def finish_interrupted_swaps(disk: Disk, directory: str, names: list[str]) -> list[str]:
@@ -68,19 +67,25 @@ def _replace_segments(disk: Disk, directory: str, swaps: list[str]) -> None:
         spans = [_span(disk, directory, name) for name in logs]
         first, following = min(span[0] for span in spans), max(span[1] for span in spans)
         for name in disk.list_dir(directory):
-            offset = leading_offset(name)
-            if (
-                name.endswith(_REPLACED_SUFFIXES)
-                and offset is not None
-                and (first <= offset < following)
-            ):
+            if _is_replaced(name, first, following):
                 logger.info("Removing %s/%s: it was compacted already", directory, name)
                 disk.remove(os.path.join(directory, name))
-    for name in swaps:
+    # Logs first: as long as one has its ending, no index beside it belongs to it already.
+    for name in sorted(swaps, key=lambda name: name not in logs):
         logger.info("Finishing the interrupted replacement of %s/%s", directory, name)
         disk.rename(
             os.path.join(directory, name), os.path.join(directory, name[: -len(SWAP_SUFFIX)])
         )
+
+
+def _is_replaced(name: str, first: int, following: int) -> bool:
+    """Is it of a segment that begins in this range? A snapshot at its beginning stays true."""
+    offset = leading_offset(name)
+    if offset is None:
+        return False
+    if name.endswith(SNAPSHOT_SUFFIX):
+        return first < offset < following
+    return name.endswith(SEGMENT_SUFFIXES) and first <= offset < following
 
 
 def _span(disk: Disk, directory: str, name: str) -> tuple[int, int]:

@@ -13,16 +13,18 @@ from dataclasses import replace
 from typing import TypeAlias
 
 from ottla.buffers import Buffer
+from ottla.protocol.errors import KafkaError
 from ottla.records.header import CONTROL_BIT, BatchHeader
 from ottla.records.reader import payload_of
 from ottla.runtime.disk import Disk, File
 from ottla.storage.batch_scan import BrokenBatch, HeaderFields, verify
 from ottla.storage.cleaner.batch_filter import BatchFilter, Kept
-from ottla.storage.cleaner.grouping import group_segments
+from ottla.storage.cleaner.grouping import Source, group_segments
 from ottla.storage.cleaner.job import (
     CleanedGroup,
     CleaningJob,
     CleaningStats,
+    Failed,
     Finished,
     Progress,
     SegmentFiles,
@@ -30,11 +32,13 @@ from ottla.storage.cleaner.job import (
 from ottla.storage.cleaner.offset_map import OffsetMap
 from ottla.storage.cleaner.record_walk import walk
 from ottla.storage.cleaner.transactions import CleanedTransactions
-from ottla.storage.errors import CorruptLog
+from ottla.storage.errors import CorruptFile, CorruptLog
 from ottla.storage.names import (
     CLEANED_SUFFIX,
     LOG_SUFFIX,
+    OFFSET_INDEX_SUFFIX,
     SEGMENT_SUFFIXES,
+    TIME_INDEX_SUFFIX,
     TRANSACTION_INDEX_SUFFIX,
     offset_name,
 )
@@ -45,12 +49,23 @@ Step: TypeAlias = Progress | CleanedGroup | Finished
 
 WRITE_BYTES = 1024 * 1024
 WRITE_BUFFERS_MAX = 512
+_INDEX_SUFFIXES = (OFFSET_INDEX_SUFFIX, TIME_INDEX_SUFFIX)
 
 
 def compact(disk: Disk, job: CleaningJob) -> Iterator[Step]:
     """Ends with `Finished`. Before it goes on after a `CleanedGroup`, that may be put into the log
     or not: the groups do not depend on each other."""
     return Compaction(disk, job).run()
+
+
+def attempt(disk: Disk, job: CleaningJob) -> Iterator[Step | Failed]:
+    """The same, with what goes wrong as a last word that can be sent to another process."""
+    try:
+        yield from compact(disk, job)
+    except OSError as error:
+        yield Failed(str(error), error.errno)
+    except (KafkaError, CorruptFile, ValueError) as error:
+        yield Failed(str(error), None)
 
 
 class Compaction:
@@ -65,7 +80,7 @@ class Compaction:
         yield from self._build_map()
         end_offset = self._map.end_offset
         self._stats.map_utilization = self._map.utilization
-        touched = [s for s in self._job.segments if s.base_offset < end_offset]
+        touched = [self._source(s) for s in self._job.segments if s.base_offset < end_offset]
         if touched:
             transactions = CleanedTransactions(self._aborted, touched[0].base_offset)
             kept = BatchFilter(self._job, self._map, transactions, self._stats)
@@ -133,7 +148,7 @@ class Compaction:
 
     # The copy
 
-    def _clean_group(self, group: list[SegmentFiles], kept: BatchFilter) -> Iterator[Step]:
+    def _clean_group(self, group: list[Source], kept: BatchFilter) -> Iterator[Step]:
         writer = GroupWriter(self._disk, self._job, group)
         filled = [segment for segment in group if segment.size]
         changed = len(group) > 1
@@ -167,7 +182,14 @@ class Compaction:
 
     # Files
 
-    def _batches(self, segment: SegmentFiles) -> Iterator[tuple[HeaderFields, memoryview]]:
+    def _source(self, segment: SegmentFiles) -> Source:
+        index_paths = [self._path(segment.base_offset, suffix) for suffix in _INDEX_SUFFIXES]
+        sizes = [self._disk.size(path) if self._disk.exists(path) else 0 for path in index_paths]
+        log_path = self._path(segment.base_offset, LOG_SUFFIX)
+        modified_ms = self._disk.modified_ms(log_path)
+        return Source(segment.base_offset, segment.size, sizes[0], sizes[1], modified_ms)
+
+    def _batches(self, segment: SegmentFiles | Source) -> Iterator[tuple[HeaderFields, memoryview]]:
         """Each with its checksum verified: damage must not be copied under a new checksum."""
         path = self._path(segment.base_offset, LOG_SUFFIX)
         file = self._disk.open(path)
@@ -198,7 +220,7 @@ def _verified(file: File, size: int, block_bytes: int) -> Iterator[tuple[HeaderF
 class GroupWriter:
     """The new segment of a group, under its `.cleaned` name until it is in the log."""
 
-    def __init__(self, disk: Disk, job: CleaningJob, group: Sequence[SegmentFiles]) -> None:
+    def __init__(self, disk: Disk, job: CleaningJob, group: Sequence[Source]) -> None:
         self._disk = disk
         self._job = job
         self._group = group

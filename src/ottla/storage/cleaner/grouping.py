@@ -3,20 +3,30 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import NamedTuple
 
 from ottla.config.topic import TopicConfig
-from ottla.storage.cleaner.job import SegmentFiles
 from ottla.storage.mapped_index import RELATIVE_OFFSET_MAX
 
 SEGMENTS_MAX = 1000
 """In one group: what a swap has to rename stays a matter of milliseconds."""
 
 
+class Source(NamedTuple):
+    """A segment to be copied, with what its files tell."""
+
+    base_offset: int
+    size: int
+    index_bytes: int
+    time_index_bytes: int
+    modified_ms: int
+
+
 def group_segments(
-    segments: Sequence[SegmentFiles], config: TopicConfig, uncleanable_offset: int
-) -> list[list[SegmentFiles]]:
+    segments: Sequence[Source], config: TopicConfig, uncleanable_offset: int
+) -> list[list[Source]]:
     """Bounded by the size of the log and of both indexes, and by the reach of an index entry."""
-    groups: list[list[SegmentFiles]] = []
+    groups: list[list[Source]] = []
     size = index_bytes = time_index_bytes = 0
     for number, segment in enumerate(segments):
         is_last = number + 1 == len(segments)

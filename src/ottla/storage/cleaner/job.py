@@ -7,7 +7,7 @@ the files.
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from ottla.config.topic import TopicConfig
 
@@ -18,9 +18,6 @@ class SegmentFiles(NamedTuple):
     base_offset: int
     size: int
     has_transaction_index: bool
-    index_bytes: int
-    time_index_bytes: int
-    modified_ms: int
 
 
 class LastRecord(NamedTuple):
@@ -52,6 +49,12 @@ class CleaningJob:
     now_ms: int
     producers: dict[int, LastRecord]
     memory: Memory
+
+
+class RunLimits(NamedTuple):
+    """Beside the job: how fast it may be done."""
+
+    bytes_per_second: float
 
 
 class Progress(NamedTuple):
@@ -89,3 +92,14 @@ class Finished:
 
     end_offset: int
     stats: CleaningStats = field(default_factory=CleaningStats)
+
+
+class Failed(NamedTuple):
+    """It cannot be done, now or ever."""
+
+    reason: str
+    error_number: int | None
+    """Of the operating system; None where the log itself is damaged."""
+
+
+Outcome: TypeAlias = CleanedGroup | Finished | Failed

@@ -70,7 +70,7 @@ def walk(payload: bytes, count: int) -> WalkedRecords:
             tombstones.append(payload[position] == _NULL)
             ends.append(end)
     except IndexError:
-        raise _broken(f"{count} records run over the end of their {limit} bytes")
+        raise _broken(f"{count} records run over the end of their {limit} bytes") from None
     if end != limit:
         raise _broken(f"{limit - end} bytes are left after the last of {count} records")
     return walked

@@ -1,0 +1,59 @@
+"""Up to where each log is clean: `cleaner-offset-checkpoint`, one a data folder."""
+
+from __future__ import annotations
+
+import logging
+from collections.abc import Iterable
+
+from ottla.runtime.disk import Disk
+from ottla.storage.checkpoints import CLEANER_OFFSETS, OffsetCheckpoint, PartitionOffsets
+from ottla.storage.errors import CorruptFile
+from ottla.storage.log import Log
+
+logger = logging.getLogger("ottla.cleaner")
+
+
+class CleanOffsets:
+    """The offsets live in memory, in the loop's thread; files are read and written in threads."""
+
+    def __init__(self, disk: Disk, directories: Iterable[str]) -> None:
+        self._files = {path: OffsetCheckpoint(disk, path, CLEANER_OFFSETS) for path in directories}
+        self._offsets: PartitionOffsets = {}
+
+    def read(self, directories: Iterable[str]) -> PartitionOffsets:
+        """What the files say. A damaged one counts as empty: then more is cleaned than needed."""
+        found: PartitionOffsets = {}
+        for path in directories:
+            try:
+                found |= self._files[path].read()
+            except (CorruptFile, OSError) as error:
+                logger.warning("Ignoring a checkpoint that cannot be read: %s", error)
+        return found
+
+    def adopt(self, found: PartitionOffsets, logs: Iterable[Log]) -> None:
+        for log in logs:
+            key = (log.topic, log.partition)
+            if key in found and key not in self._offsets:
+                self._offsets[key] = found[key]
+
+    def get(self, log: Log) -> int | None:
+        return self._offsets.get((log.topic, log.partition))
+
+    def set(self, log: Log, offset: int) -> None:
+        self._offsets[log.topic, log.partition] = offset
+
+    def cut(self, log: Log) -> None:
+        """What was clean beyond the new end is gone, and what comes instead is not clean."""
+        known = self.get(log)
+        if known is not None and known > log.end_offset:
+            self.set(log, log.end_offset)
+
+    def forget(self, log: Log) -> None:
+        self._offsets.pop((log.topic, log.partition), None)
+
+    def of(self, logs: Iterable[Log]) -> PartitionOffsets:
+        keys = ((log.topic, log.partition) for log in logs)
+        return {key: self._offsets[key] for key in keys if key in self._offsets}
+
+    def write(self, directory: str, offsets: PartitionOffsets) -> None:
+        self._files[directory].write(offsets)

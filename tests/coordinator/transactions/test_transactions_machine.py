@@ -89,6 +89,16 @@ def test_a_change_of_producer_id_may_be_asked_for_again(stage: Stage) -> None:
         assert (response.producer_id, response.producer_epoch) == (1_002, 0)
 
 
+def test_a_producer_of_the_last_epoch_of_an_earlier_id_is_not_taken_for_the_present_one(
+    stage: Stage,
+) -> None:
+    stage.begin("t")
+    old = set_epoch(stage, "t", EPOCH_LAST)
+    stage.begin("t")
+    set_epoch(stage, "t", EPOCH_LAST)
+    assert stage.init("t", old).error_code == ErrorCode.PRODUCER_FENCED
+
+
 def test_an_open_transaction_is_aborted_before_a_new_instance_may_begin(stage: Stage) -> None:
     old = stage.begin("t")
     stage.add("t", old, A, B)

@@ -78,7 +78,7 @@ def next_identity(
 ) -> tuple[Identity, int]:
     """The identity for a client to whose id no transaction is open, and its epoch before that."""
     producer_id, epoch = transaction.producer_id, transaction.producer_epoch
-    is_current = expected is None or expected.producer_epoch == epoch
+    is_current = expected is None or expected == (producer_id, epoch)
     last_epoch = NO_EPOCH if expected is None else epoch
     if transaction.epochs_are_exhausted and is_current:
         return Identity(take_producer_id(), 0), last_epoch

@@ -29,6 +29,7 @@ from ottla.storage.log_manager import LogManager
 if TYPE_CHECKING:
     from ottla.runtime.os_runtime import OsRuntime
     from ottla.runtime.runtime import Runtime
+    from ottla.storage.log import Log
 
 log = get_logger("ottla.node")
 
@@ -87,7 +88,7 @@ class Node:
             cluster_id=self.cluster_id,
             config=self.config,
             clean=self.log_manager.was_clean(self.config.metadata_log_dir),
-            on_failure=self._fail,
+            on_failure=self._metadata_failed,
         )
         image = self.metadata.image
         self._take_dynamic_config(image)
@@ -97,6 +98,7 @@ class Node:
             self.runtime, self.replicas, self.controller, self.config, self.node_id
         )
         await self.log_manager.load(lambda topic: self.replicas.topic_config(topic, image))
+        self.log_manager.set_aside_strays(lambda log: _is_known(log, image))
         self.endpoints = self._listen()
         await self.controller.register_broker(
             self.endpoints,
@@ -109,6 +111,7 @@ class Node:
         self.coordinators.metadata_changed(MetadataDelta(), self.metadata.image)
         self.metadata.subscribe(self._metadata_changed)
         self.log_manager.start_background_work(self.replicas.high_watermarks)
+        self.server.start_serving()
 
     def _listen(self) -> tuple[Endpoint, ...]:
         ports = {
@@ -160,6 +163,11 @@ class Node:
                 name="report-failed-dir",
             )
 
+    def _metadata_failed(self, cause: Exception) -> None:
+        # Offline, so that the folder is not marked as closed properly.
+        self.log_manager.fail_dir(self.config.metadata_log_dir, cause)
+        self._fail(cause)
+
     def file_failed(self, path: str, cause: OSError) -> None:
         """A segment could not be read while it was being sent."""
         self.log_manager.fail_dir(os.path.dirname(os.path.dirname(path)), cause)
@@ -179,6 +187,13 @@ class Node:
         if hasattr(self, "metadata"):
             await self.metadata.close()
         await self.log_manager.close()
+
+
+def _is_known(log: Log, image: MetadataImage) -> bool:
+    """Whether a log on disk belongs to a topic that exists, and not to one of the same name that
+    was deleted while its files were still there."""
+    topic = image.topics.get(log.topic)
+    return topic is not None and log.topic_id in (None, topic.id)
 
 
 def run(

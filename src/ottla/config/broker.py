@@ -122,11 +122,11 @@ class BrokerConfig:
 
     @property
     def log_dirs(self) -> tuple[str, ...]:
-        return tuple(self._values["log.dirs"] or self._values["log.dir"])
+        return tuple(map(_plain_path, self._values["log.dirs"] or self._values["log.dir"]))
 
     @property
     def metadata_log_dir(self) -> str:
-        return str(self._values["metadata.log.dir"] or self.log_dirs[0])
+        return _plain_path(str(self._values["metadata.log.dir"] or self.log_dirs[0]))
 
     @property
     def max_connections_by_ip(self) -> dict[str, int]:
@@ -136,6 +136,11 @@ class BrokerConfig:
     def unused_warnings(self) -> list[str]:
         """What the file asks for and does not get, one sentence each, to be said once at start."""
         return list(_warnings(self))
+
+
+def _plain_path(path: str) -> str:
+    """One spelling of a folder, so that paths can be compared."""
+    return path.rstrip("/") or "/"
 
 
 def _typed(given: Mapping[str, str]) -> tuple[dict[str, Any], list[Problem | Unknown]]:

@@ -54,7 +54,8 @@ class Server:
         self.limits.overrides = config.max_connections_by_ip
 
     def listen(self, listener: ListenerConfig) -> tuple[str, int]:
-        """Open one listener and return where it really listens."""
+        """Open one listener and return where it really listens. Who connects has to wait until
+        `start_serving`: the port must be known before the broker is ready to answer."""
         opened = self.runtime.network.listen(
             listener.host,
             listener.port,
@@ -62,10 +63,15 @@ class Server:
             backlog=self._backlog,
             buffers=self._buffers,
         )
+        opened.pause()
         self._listeners.append(opened)
-        if self._idle_timer is None and self._idle_s > 0:
-            self._schedule_idle_sweep()
         return opened.address
+
+    def start_serving(self) -> None:
+        for listener in self._listeners:
+            listener.resume()
+        if self._idle_s > 0:
+            self._schedule_idle_sweep()
 
     def _accepted(self, socket: Socket, listener_name: str) -> None:
         host = socket.peer[0]

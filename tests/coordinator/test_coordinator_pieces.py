@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ottla.coordinator.hashing import java_string_hash, partition_of
-from ottla.coordinator.loading import Ended, Written, decode_slice
+from ottla.coordinator.loading import Ended, Written, end_of, events_of
 from ottla.coordinator.outbox import CoordinatorRecord
 from ottla.coordinator.record_codec import GROUP_RECORDS, encode
 from ottla.coordinator.timers import TimerQueue
@@ -120,9 +120,8 @@ def test_a_log_is_told_in_order_with_its_transactions() -> None:
         + marker(3, 7, committed=True)
         + marker(4, 8, committed=False)
     )
-    loaded = decode_slice(data, 0, GROUP_RECORDS)
-    assert loaded.next_offset == 5
-    assert loaded.events == [
+    assert end_of(data, 0) == 5
+    assert list(events_of(data, 0, GROUP_RECORDS)) == [
         Written(commit(1), -1),
         Written(commit(2), -1),
         Written(commit(3), 7),
@@ -135,17 +134,19 @@ def test_a_log_is_told_in_order_with_its_transactions() -> None:
 def test_a_log_read_in_pieces_of_any_size_tells_the_same(data: st.DataObject) -> None:
     batches = [batch(2 * at, commit(at), commit(at + 100)) for at in range(6)]
     whole = b"".join(batches)
-    events, offset = [], 0
+    events: list[object] = []
+    offset = 0
     while offset < 12:
         start = sum(map(len, batches[: offset // 2]))
         size = data.draw(st.integers(len(batches[0]), len(whole)))
-        piece, offset = decode_slice(whole[start : start + size], offset, GROUP_RECORDS)
-        events += piece
-    assert events == decode_slice(whole, 0, GROUP_RECORDS).events
+        piece = whole[start : start + size]
+        events += events_of(piece, offset, GROUP_RECORDS)
+        offset = end_of(piece, offset)
+    assert events == list(events_of(whole, 0, GROUP_RECORDS))
 
 
 def test_records_from_the_future_and_without_a_key_are_passed_over() -> None:
     strange = build_batch([Record(0, 0, b"\x7f\xffnew", b"x"), Record(1, 0, None, b"x")])
-    assert decode_slice(strange + batch(2, commit(1)), 0, GROUP_RECORDS).events == [
+    assert list(events_of(strange + batch(2, commit(1)), 0, GROUP_RECORDS)) == [
         Written(commit(1), -1)
     ]

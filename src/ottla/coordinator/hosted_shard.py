@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Final, Generic, NamedTuple
 
-from ottla.coordinator.loading import decode_slice, replay
+from ottla.coordinator.loading import end_of, events_of, replay
 from ottla.coordinator.outbox import Outbox
 from ottla.coordinator.shard import S, Step, Token
 from ottla.coordinator.timers import TimerQueue
@@ -33,9 +33,10 @@ if TYPE_CHECKING:
 
 log = get_logger("ottla.coordinator")
 
-LOAD_BYTES: Final = 64 * 1024
-"""Read and decoded at once, beside the loop."""
-LOAD_EVENTS_PER_TURN: Final = 200
+LOAD_BYTES: Final = 256 * 1024
+"""Read at once, beside the loop."""
+LOAD_TURN_S: Final = 0.004
+EVENTS_BETWEEN_CLOCK_LOOKS: Final = 32
 TIMERS_PER_TURN: Final = 64
 
 
@@ -261,16 +262,23 @@ class HostedShard(Generic[S]):
             piece = source.read(offset, LOAD_BYTES, source.end_offset)
             if piece is None:
                 break
-
-            def decoded(piece: Any = piece, offset: int = offset) -> Any:
-                return decode_slice(piece.read(), offset, shard.record_types)
-
-            events, offset = await self._runtime.in_thread(decoded)
-            count += len(events)
-            for start in range(0, len(events), LOAD_EVENTS_PER_TURN):
-                replay(shard, events[start : start + LOAD_EVENTS_PER_TURN])
-                await asyncio.sleep(0)
+            data = await self._runtime.in_thread(piece.read)
+            count += await self._replay(shard, data, offset)
+            offset = end_of(data, offset)
         self._appended = source.end_offset
+        return count
+
+    async def _replay(self, shard: S, data: bytes, offset: int) -> int:
+        """In short turns: others are served in between."""
+        count = 0
+        clock = self._runtime.clock
+        turn_ends = clock.now() + LOAD_TURN_S
+        for event in events_of(data, offset, shard.record_types):
+            replay(shard, event)
+            count += 1
+            if not count % EVENTS_BETWEEN_CLOCK_LOOKS and clock.now() > turn_ends:
+                await asyncio.sleep(0)
+                turn_ends = clock.now() + LOAD_TURN_S
         return count
 
     def activate(self, shard: S, image: MetadataImage) -> None:

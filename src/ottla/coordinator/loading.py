@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import NamedTuple, TypeAlias
 
 from ottla.buffers import Buffer
@@ -29,54 +29,47 @@ class Ended(NamedTuple):
 Event: TypeAlias = Written | Ended
 
 
-class LoadedSlice(NamedTuple):
-    events: list[Event]
-    next_offset: int
-    """Where to read on."""
+def end_of(data: Buffer, offset: int) -> int:
+    """Where to read on after a piece of the log; a batch cut off at its end does not count."""
+    for header, _ in batches(data):
+        offset = max(offset, header.next_offset)
+    return offset
 
 
-def decode_slice(data: Buffer, offset: int, types: Mapping[int, tuple[str, str]]) -> LoadedSlice:
-    """The events from `offset` on in a piece of the log; a batch cut off at its end is left."""
-    events: list[Event] = []
-    next_offset = offset
+def events_of(data: Buffer, offset: int, types: Mapping[int, tuple[str, str]]) -> Iterator[Event]:
+    """The events from `offset` on in a piece of the log, one at a time: decoding is most of the
+    work of loading, and the loop has others to serve in between."""
     for header, batch in batches(data):
         if header.last_offset < offset:
             continue
         if header.is_control:
-            events += _markers(header, batch)
+            yield from _markers(header, batch)
         else:
-            events += _written(header, batch, types)
-        next_offset = header.next_offset
-    return LoadedSlice(events, next_offset)
+            yield from _written(header, batch, types)
 
 
-def _markers(header: BatchHeader, batch: Buffer) -> list[Event]:
-    kinds = (control_type(record) for record in iter_records(batch))
-    return [
-        Ended(header.producer_id, kind is ControlType.COMMIT)
-        for kind in kinds
-        if kind in (ControlType.COMMIT, ControlType.ABORT)
-    ]
+def _markers(header: BatchHeader, batch: Buffer) -> Iterator[Event]:
+    for record in iter_records(batch):
+        kind = control_type(record)
+        if kind in (ControlType.COMMIT, ControlType.ABORT):
+            yield Ended(header.producer_id, kind is ControlType.COMMIT)
 
 
 def _written(
     header: BatchHeader, batch: Buffer, types: Mapping[int, tuple[str, str]]
-) -> list[Event]:
+) -> Iterator[Event]:
     producer_id = header.producer_id if header.is_transactional else NO_PRODUCER_ID
-    events: list[Event] = []
     for stored in iter_records(batch):
         # A record without a key is none of ours; one of an unknown type is from a newer version.
         if stored.key is None or len(stored.key) < 2:
             continue
         record = decode(stored.key, stored.value, types)
         if record is not None:
-            events.append(Written(record, producer_id))
-    return events
+            yield Written(record, producer_id)
 
 
-def replay(shard: Shard, events: list[Event]) -> None:
-    for event in events:
-        if isinstance(event, Written):
-            shard.replay(event.record, event.producer_id)
-        else:
-            shard.transaction_ended(event.producer_id, committed=event.committed)
+def replay(shard: Shard, event: Event) -> None:
+    if isinstance(event, Written):
+        shard.replay(event.record, event.producer_id)
+    else:
+        shard.transaction_ended(event.producer_id, committed=event.committed)

@@ -8,10 +8,12 @@ from __future__ import annotations
 import importlib
 import struct
 from collections.abc import Mapping
+from functools import cache
 from typing import Final
 
 from ottla.coordinator.outbox import CoordinatorRecord
 from ottla.protocol.codec import decoder, encoder
+from ottla.protocol.schema import Message
 
 _INT16: Final = struct.Struct(">h")
 _RECORDS: Final = "ottla.protocol.coordinator_records"
@@ -59,10 +61,17 @@ def decode(
     found = types.get(key_type)
     if found is None:
         return None
-    module = importlib.import_module(f"{_RECORDS}.{found[0]}")
-    key_message = decoder(getattr(module, found[1] + "Key"), 0)(key, 2)[0]
+    key_class, value_class = _classes(*found)
+    key_message = decoder(key_class, 0)(key, 2)[0]
     if value is None:
         return CoordinatorRecord(key_message, None)
     (version,) = _INT16.unpack_from(value)
-    value_message = decoder(getattr(module, found[1] + "Value"), version)(value, 2)[0]
+    value_message = decoder(value_class, version)(value, 2)[0]
     return CoordinatorRecord(key_message, value_message)
+
+
+@cache
+def _classes(module_name: str, prefix: str) -> tuple[type[Message], type[Message]]:
+    """The classes of a key and its value, imported when the first such record is read."""
+    module = importlib.import_module(f"{_RECORDS}.{module_name}")
+    return getattr(module, prefix + "Key"), getattr(module, prefix + "Value")

@@ -73,6 +73,13 @@ def test_notes_may_be_as_long_as_configured(stage: ShardStage) -> None:
     assert stage.fetch("g") == 1
 
 
+def test_a_commit_too_large_for_one_batch_is_refused_whole() -> None:
+    small = ShardStage(dataclasses.replace(GroupShardSettings(), commit_bytes_max=200))
+    assert small.commit("g", 1, metadata="x" * 200) is ErrorCode.INVALID_COMMIT_OFFSET_SIZE
+    assert small.shard.groups == {}
+    assert small.commit("g", 1, metadata="x" * 100) is ErrorCode.NONE
+
+
 def test_offsets_of_a_topic_that_was_made_anew_are_not_given_out(stage: ShardStage) -> None:
     old, new = b"o" * 16, b"n" * 16
     stage.commit("g", 5, topic_id=old)

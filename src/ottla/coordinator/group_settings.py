@@ -18,6 +18,8 @@ class GroupShardSettings:
     classic: GroupSettings = field(default_factory=GroupSettings)
     consumer: ConsumerSettings = field(default_factory=ConsumerSettings)
     offset_metadata_bytes_max: int = 4096
+    commit_bytes_max: int = 1_048_588
+    """All offsets of a request are written as one batch, and are in force together or not."""
     offset_retention_ms: int = 7 * 24 * 3_600_000
     expiry_interval_ms: int = 600_000
     config: BrokerConfig | None = None
@@ -29,6 +31,7 @@ class GroupShardSettings:
             classic=GroupSettings.of(config),
             consumer=ConsumerSettings.of(config),
             offset_metadata_bytes_max=config["offset.metadata.max.bytes"],
+            commit_bytes_max=config["message.max.bytes"],
             offset_retention_ms=config["offsets.retention.minutes"] * 60_000,
             expiry_interval_ms=config["offsets.retention.check.interval.ms"],
             config=config,

@@ -250,6 +250,7 @@ class GroupShard:
     def commit_offsets(
         self, request: OffsetCommitRequest, client: Client, token: Token, now: Now, outbox: Outbox
     ) -> None:
+        commit.check_size(request, self.settings.commit_bytes_max)
         group = self._group_to_commit(
             request.group_id,
             request.generation_id_or_member_epoch,
@@ -302,6 +303,7 @@ class GroupShard:
         outbox: Outbox,
     ) -> None:
         require_group_id(request.group_id)
+        commit.check_size(request, self.settings.commit_bytes_max)
         illegal = ErrorCode.ILLEGAL_GENERATION
         group = self._group_to_commit(request.group_id, request.generation_id, illegal)
         refusal = group.validate_offset_commit(

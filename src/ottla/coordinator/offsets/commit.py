@@ -7,7 +7,7 @@ from typing import Final, TypeAlias
 
 from ottla.coordinator.offsets.store import NO_EXPIRY, NO_TRANSACTION, CommittedOffset, OffsetStore
 from ottla.coordinator.outbox import Now, Outbox
-from ottla.protocol.errors import ErrorCode
+from ottla.protocol.errors import ErrorCode, KafkaError
 from ottla.protocol.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
@@ -26,6 +26,8 @@ from ottla.protocol.uuids import ZERO_UUID
 
 BROKER_DECIDES: Final = -1
 """The retention time of a client that leaves it to the broker."""
+_RECORD_BYTES: Final = 64
+"""What a committed offset takes beside names and metadata, about."""
 _OK: Final = int(ErrorCode.NONE)
 _TOO_LARGE: Final = int(ErrorCode.OFFSET_METADATA_TOO_LARGE)
 
@@ -96,6 +98,22 @@ def commit_in_transaction(
             )
         response.topics.append(TxnOffsetCommitResponseTopic(name=topic.name, partitions=answers))
     return response
+
+
+def check_size(request: OffsetCommitRequest | TxnOffsetCommitRequest, bytes_max: int) -> None:
+    """Refuse what would not fit into one batch, before anything of it is noted."""
+    group_size = len(request.group_id)
+    size = 0
+    for topic in request.topics:
+        size += len(topic.partitions) * (group_size + len(topic.name) + _RECORD_BYTES)
+        for partition in topic.partitions:
+            if partition.committed_metadata:
+                size += len(partition.committed_metadata)
+    if size > bytes_max:
+        raise KafkaError(
+            ErrorCode.INVALID_COMMIT_OFFSET_SIZE,
+            f"the offsets take {size} bytes, and {bytes_max} fit into one batch",
+        )
 
 
 def _too_long(metadata: str | None, bytes_max: int) -> bool:

@@ -32,9 +32,9 @@ def all_of(topic_id: bytes, count: int) -> set[tuple[bytes, int]]:
     return {(topic_id, index) for index in range(count)}
 
 
-def test_the_first_member_gets_everything_at_epoch_1(stage: Stage) -> None:
+def test_the_first_member_gets_everything(stage: Stage) -> None:
     response = stage.heartbeat(joining("m1"))
-    assert (response.member_id, response.member_epoch) == ("m1", 1)
+    assert (response.member_id, response.member_epoch) == ("m1", 2)
     assert response.heartbeat_interval_ms == 5_000
     assert told(response) == all_of(stage.orders, 4)
     assert stage.group.state is ConsumerGroupState.STABLE
@@ -43,32 +43,32 @@ def test_the_first_member_gets_everything_at_epoch_1(stage: Stage) -> None:
 def test_an_answer_without_news_carries_no_assignment(stage: Stage) -> None:
     stage.heartbeat(joining("m1"))
     written = len(stage.log)
-    assert told(stage.heartbeat(beating("m1", 1))) is None
+    assert told(stage.heartbeat(beating("m1", 2))) is None
     assert len(stage.log) == written, "a heartbeat without news is not worth a record"
 
 
 def test_a_member_that_tells_everything_is_told_everything(stage: Stage) -> None:
     stage.heartbeat(joining("m1"))
-    full = joining("m1", member_epoch=1, topic_partitions=owning({stage.orders: range(4)}))
+    full = joining("m1", member_epoch=2, topic_partitions=owning({stage.orders: range(4)}))
     assert told(stage.heartbeat(full)) == all_of(stage.orders, 4)
 
 
 def test_a_second_member_waits_until_the_first_let_go(stage: Stage) -> None:
     stage.heartbeat(joining("m1"))
     second = stage.heartbeat(joining("m2"))
-    assert (second.member_epoch, told(second)) == (2, set())
+    assert (second.member_epoch, told(second)) == (3, set())
     assert stage.group.state is ConsumerGroupState.RECONCILING
 
-    first = stage.heartbeat(beating("m1", 1, topic_partitions=owning({stage.orders: range(4)})))
+    first = stage.heartbeat(beating("m1", 2, topic_partitions=owning({stage.orders: range(4)})))
     kept = told(first)
-    assert first.member_epoch == 1, "it stays in its epoch until it let go"
+    assert first.member_epoch == 2, "it stays in its epoch until it let go"
     assert kept is not None
     assert len(kept) == 2
-    assert told(stage.heartbeat(beating("m2", 2))) is None
+    assert told(stage.heartbeat(beating("m2", 3))) is None
 
     mine = owning({stage.orders: [index for _, index in kept]})
-    assert stage.heartbeat(beating("m1", 1, topic_partitions=mine)).member_epoch == 2
-    others = told(stage.heartbeat(beating("m2", 2)))
+    assert stage.heartbeat(beating("m1", 2, topic_partitions=mine)).member_epoch == 3
+    others = told(stage.heartbeat(beating("m2", 3)))
     assert others == all_of(stage.orders, 4) - kept
     assert stage.group.state is ConsumerGroupState.STABLE
 
@@ -77,13 +77,13 @@ def test_a_member_that_lets_go_too_slowly_is_fenced(stage: Stage) -> None:
     stage.heartbeat(joining("m1", rebalance_timeout_ms=20_000))
     stage.heartbeat(joining("m2"))
     owned = owning({stage.orders: range(4)})
-    stage.heartbeat(beating("m1", 1, topic_partitions=owned))
+    stage.heartbeat(beating("m1", 2, topic_partitions=owned))
     for _ in range(3):
         stage.advance(6_000)
-        assert not stage.heartbeat(beating("m1", 1)).error_code
+        assert not stage.heartbeat(beating("m1", 2)).error_code
         stage.heartbeat(beating("m2", stage.group.members["m2"].epoch))
     stage.advance(3_000)
-    assert stage.heartbeat(beating("m1", 1)).error_code == ErrorCode.UNKNOWN_MEMBER_ID
+    assert stage.heartbeat(beating("m1", 2)).error_code == ErrorCode.UNKNOWN_MEMBER_ID
     epoch = stage.group.members["m2"].epoch
     assert told(stage.heartbeat(beating("m2", epoch))) == all_of(stage.orders, 4)
 
@@ -94,63 +94,63 @@ def test_a_silent_member_is_fenced_when_its_session_ends(stage: Stage) -> None:
     assert "m1" in stage.group.members
     stage.advance(1)
     assert stage.group.state is ConsumerGroupState.EMPTY
-    assert stage.group.epoch == 2
-    assert stage.heartbeat(beating("m1", 1)).error_code == ErrorCode.UNKNOWN_MEMBER_ID
+    assert stage.group.epoch == 3
+    assert stage.heartbeat(beating("m1", 2)).error_code == ErrorCode.UNKNOWN_MEMBER_ID
 
 
-@pytest.mark.parametrize("epoch", [1, 3, 9])
+@pytest.mark.parametrize("epoch", [2, 4, 9])
 def test_a_member_at_another_epoch_is_fenced(stage: Stage, epoch: int) -> None:
     stage.heartbeat(joining("m1"))
-    stage.heartbeat(beating("m1", 1, subscribed_topic_names=["orders", "b"]))
-    stage.heartbeat(beating("m1", 2, subscribed_topic_names=["orders", "c"]))
-    assert stage.group.members["m1"].epoch == 3
-    expected = ErrorCode.NONE if epoch == 3 else ErrorCode.FENCED_MEMBER_EPOCH
+    stage.heartbeat(beating("m1", 2, subscribed_topic_names=["orders", "b"]))
+    stage.heartbeat(beating("m1", 3, subscribed_topic_names=["orders", "c"]))
+    assert stage.group.members["m1"].epoch == 4
+    expected = ErrorCode.NONE if epoch == 4 else ErrorCode.FENCED_MEMBER_EPOCH
     assert stage.heartbeat(beating("m1", epoch)).error_code == expected
 
 
 def test_a_member_that_missed_its_new_epoch_is_told_again(stage: Stage) -> None:
     stage.heartbeat(joining("m1"))
     stage.topics.grow("orders", 6)
-    assert stage.heartbeat(beating("m1", 1)).member_epoch == 2
+    assert stage.heartbeat(beating("m1", 2)).member_epoch == 3
     owned = owning({stage.orders: range(4)})
-    again = stage.heartbeat(joining("m1", member_epoch=1, topic_partitions=owned))
-    assert again.member_epoch == 2
+    again = stage.heartbeat(joining("m1", member_epoch=2, topic_partitions=owned))
+    assert again.member_epoch == 3
     assert told(again) == all_of(stage.orders, 6)
     stranger = owning({stage.orders: range(7)})
-    again = stage.heartbeat(joining("m1", member_epoch=1, topic_partitions=stranger))
+    again = stage.heartbeat(joining("m1", member_epoch=2, topic_partitions=stranger))
     assert again.error_code == ErrorCode.FENCED_MEMBER_EPOCH
 
 
 def test_a_join_whose_answer_was_lost_can_be_repeated(stage: Stage) -> None:
     stage.heartbeat(joining("m1"))
     again = stage.heartbeat(joining("m1"))
-    assert (again.member_epoch, told(again)) == (1, all_of(stage.orders, 4))
+    assert (again.member_epoch, told(again)) == (2, all_of(stage.orders, 4))
 
 
 def test_topics_that_come_grow_and_go_move_the_group_on(stage: Stage) -> None:
     stage.heartbeat(joining("m1", ["orders", "later"]))
     later = stage.topics.create("later", 2)
-    response = stage.heartbeat(beating("m1", 1))
-    assert response.member_epoch == 2
+    response = stage.heartbeat(beating("m1", 2))
+    assert response.member_epoch == 3
     assert told(response) == all_of(stage.orders, 4) | all_of(later, 2)
     stage.topics.grow("later", 3)
-    assert told(stage.heartbeat(beating("m1", 2))) == all_of(stage.orders, 4) | all_of(later, 3)
+    assert told(stage.heartbeat(beating("m1", 3))) == all_of(stage.orders, 4) | all_of(later, 3)
     stage.topics.delete("later")
-    assert told(stage.heartbeat(beating("m1", 3))) == all_of(stage.orders, 4)
+    assert told(stage.heartbeat(beating("m1", 4))) == all_of(stage.orders, 4)
     stage.topics.create("unrelated", 2)
     assert stage.heartbeat(beating("m1", stage.group.members["m1"].epoch)).assignment is None
-    assert stage.group.epoch == 4
+    assert stage.group.epoch == 5
 
 
 def test_a_topic_that_is_no_longer_wanted_is_taken_back_at_once(stage: Stage) -> None:
     more = stage.topics.create("more", 2)
     stage.heartbeat(joining("m1", ["orders", "more"]))
     owned = owning({stage.orders: range(4), more: range(2)})
-    change = beating("m1", 1, subscribed_topic_names=["orders"], topic_partitions=owned)
+    change = beating("m1", 2, subscribed_topic_names=["orders"], topic_partitions=owned)
     response = stage.heartbeat(change)
-    assert (response.member_epoch, told(response)) == (1, all_of(stage.orders, 4))
+    assert (response.member_epoch, told(response)) == (2, all_of(stage.orders, 4))
     gone = owning({stage.orders: range(4)})
-    assert stage.heartbeat(beating("m1", 1, topic_partitions=gone)).member_epoch == 2
+    assert stage.heartbeat(beating("m1", 2, topic_partitions=gone)).member_epoch == 3
 
 
 # --- leaving ------------------------------------------------------------------------------------
@@ -176,7 +176,7 @@ def test_a_static_member_that_is_back_in_time_finds_everything_as_it_was(stage: 
     assert back.member_epoch == epoch
     assert len(told(back) or ()) == 2
     assert stage.group.epoch == epoch, "nobody has to rebalance"
-    old = stage.heartbeat(beating("m1", 1, instance_id="one"))
+    old = stage.heartbeat(beating("m1", 2, instance_id="one"))
     assert old.error_code == ErrorCode.FENCED_INSTANCE_ID
 
 
@@ -209,7 +209,7 @@ def test_a_full_group_takes_nobody_but_its_members() -> None:
     stage.heartbeat(joining("m1"))
     refused = stage.heartbeat(joining("m2"))
     assert refused.error_code == ErrorCode.GROUP_MAX_SIZE_REACHED
-    assert not stage.heartbeat(beating("m1", 1)).error_code
+    assert not stage.heartbeat(beating("m1", 2)).error_code
 
 
 def test_joins_shortly_after_an_assignment_wait_for_the_next() -> None:
@@ -220,7 +220,7 @@ def test_joins_shortly_after_an_assignment_wait_for_the_next() -> None:
     assert told(stage.heartbeat(joining("m2"))) == set()
     assert stage.group.state is ConsumerGroupState.ASSIGNING
     stage.advance(500)
-    stage.heartbeat(beating("m1", 1, topic_partitions=owning({orders: range(4)})))
+    stage.heartbeat(beating("m1", 2, topic_partitions=owning({orders: range(4)})))
     assert stage.group.state is ConsumerGroupState.RECONCILING
 
 
@@ -230,11 +230,11 @@ def test_an_expression_follows_the_topics_there_are(stage: Stage) -> None:
     assert stage.group.subscribed_topics() == {"orders"}
     archive = stage.topics.create("orders-archive", 1)
     stage.topics.create("other", 1)
-    response = stage.heartbeat(beating("m1", 1))
+    response = stage.heartbeat(beating("m1", 2))
     assert told(response) == all_of(stage.orders, 4) | {(archive, 0)}
     stage.topics.delete("orders")
-    assert told(stage.heartbeat(beating("m1", 2))) == {(archive, 0)}
-    assert not stage.heartbeat(beating("m1", 2, subscribed_topic_regex="")).error_code
+    assert told(stage.heartbeat(beating("m1", 3))) == {(archive, 0)}
+    assert not stage.heartbeat(beating("m1", 3, subscribed_topic_regex="")).error_code
     assert stage.group.regexes == {}
 
 
@@ -300,15 +300,15 @@ def test_old_clients_get_an_id_from_the_coordinator(stage: Stage) -> None:
 def test_only_a_member_at_its_epoch_commits_and_fetches(stage: Stage) -> None:
     stage.heartbeat(joining("m1"))
     group = stage.group
-    assert group.validate_offset_commit("m1", None, 1) is None
-    assert group.validate_offset_commit("m1", None, 2) == ErrorCode.STALE_MEMBER_EPOCH
-    assert group.validate_offset_commit("m1", None, 0) == ErrorCode.STALE_MEMBER_EPOCH
-    assert group.validate_offset_commit("m2", None, 1) == ErrorCode.UNKNOWN_MEMBER_ID
+    assert group.validate_offset_commit("m1", None, 2) is None
+    assert group.validate_offset_commit("m1", None, 3) == ErrorCode.STALE_MEMBER_EPOCH
+    assert group.validate_offset_commit("m1", None, 1) == ErrorCode.STALE_MEMBER_EPOCH
+    assert group.validate_offset_commit("m2", None, 2) == ErrorCode.UNKNOWN_MEMBER_ID
     assert group.validate_offset_commit("", None, -1) == ErrorCode.UNKNOWN_MEMBER_ID
     assert group.validate_offset_commit("", None, -1, transactional=True) is None
     assert group.validate_offset_fetch(None, -1) is None
-    assert group.validate_offset_fetch("m1", 1) is None
-    assert group.validate_offset_fetch("m1", 4) == ErrorCode.STALE_MEMBER_EPOCH
+    assert group.validate_offset_fetch("m1", 2) is None
+    assert group.validate_offset_fetch("m1", 5) == ErrorCode.STALE_MEMBER_EPOCH
     stage.heartbeat(beating("m1", -1))
     assert group.validate_offset_commit("", None, -1) is None
 
@@ -316,12 +316,12 @@ def test_only_a_member_at_its_epoch_commits_and_fetches(stage: Stage) -> None:
 def test_a_commit_of_an_older_epoch_is_good_for_what_was_its_own_then(stage: Stage) -> None:
     stage.heartbeat(joining("m1"))
     stage.topics.grow("orders", 5)
-    stage.heartbeat(beating("m1", 1))
+    stage.heartbeat(beating("m1", 2))
     group = stage.group
-    assert group.validate_partition_commit("m1", 1, stage.orders, 3) is None
-    late = group.validate_partition_commit("m1", 1, stage.orders, 4)
+    assert group.validate_partition_commit("m1", 2, stage.orders, 3) is None
+    late = group.validate_partition_commit("m1", 2, stage.orders, 4)
     assert late == ErrorCode.STALE_MEMBER_EPOCH
-    assert group.validate_partition_commit("m1", 3, stage.orders, 3) is not None
+    assert group.validate_partition_commit("m1", 4, stage.orders, 3) is not None
 
 
 def test_a_group_with_members_is_not_deleted_and_one_without_leaves_nothing(stage: Stage) -> None:
@@ -340,7 +340,7 @@ def test_it_is_described_with_names_and_targets(stage: Stage) -> None:
     stage.heartbeat(joining("m1", rack_id="r1"), CLIENT)
     described = stage.group.describe()
     assert described.group_state == "Stable"
-    assert (described.group_epoch, described.assignment_epoch) == (1, 1)
+    assert (described.group_epoch, described.assignment_epoch) == (2, 2)
     assert described.assignor_name == "uniform"
     (member,) = described.members
     assert member.subscribed_topic_names == ["orders"]

@@ -141,7 +141,7 @@ def test_an_empty_group_takes_the_protocol_of_whoever_comes(stage: Stage) -> Non
     assert stage.classic.state is GroupState.STABLE
     classic.leave(stage)
     settle(stage)
-    assert stage.heartbeat(joining("new")).member_epoch == 1
+    assert stage.heartbeat(joining("new")).member_epoch == 2
     assert isinstance(stage.reloaded().groups[GROUP], ConsumerGroup)
 
 

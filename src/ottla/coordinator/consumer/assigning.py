@@ -216,9 +216,7 @@ class Assigning(Subscriptions):
         self._write(ConsumerGroupTargetAssignmentMetadataKey(group_id=self.group_id), None, outbox)
         for regex in list(self.regexes):
             self._write(self._regex_key(regex), None, outbox)
-        if self.has_partition_metadata:
-            key = ConsumerGroupPartitionMetadataKey(group_id=self.group_id)
-            self._write(key, None, outbox)
+        self._write(ConsumerGroupPartitionMetadataKey(group_id=self.group_id), None, outbox)
         self._write(ConsumerGroupMetadataKey(group_id=self.group_id), None, outbox)
 
     # --- timers ---------------------------------------------------------------------------------

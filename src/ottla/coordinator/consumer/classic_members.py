@@ -21,6 +21,7 @@ from ottla.coordinator.consumer.embedded import (
 )
 from ottla.coordinator.consumer.member import Member, MemberState
 from ottla.coordinator.consumer.members import Members
+from ottla.coordinator.consumer.stored import FIRST_EPOCH
 from ottla.coordinator.outbox import Now, Outbox
 from ottla.protocol.coordinator_records.consumer_group_member_metadata import (
     ClassicMemberMetadata,
@@ -146,7 +147,7 @@ class ClassicMembers(Members):
         if member != before:
             self._write_member(member, outbox)
         changed = (member.topics, member.regex) != (before.topics, before.regex)
-        self._bump_if(changed or self.epoch == 0, now, outbox)
+        self._bump_if(changed or self.epoch == FIRST_EPOCH, now, outbox)
         return changed
 
     @property

@@ -34,6 +34,7 @@ from ottla.coordinator.consumer.member import (
 )
 from ottla.coordinator.consumer.records import target_assignment
 from ottla.coordinator.consumer.states import ConsumerGroupState
+from ottla.coordinator.consumer.stored import FIRST_EPOCH
 from ottla.coordinator.outbox import Now, Outbox
 from ottla.metadata.image import MetadataImage
 from ottla.protocol.coordinator_records.consumer_group_metadata import (
@@ -148,7 +149,7 @@ class ConsumerGroup(ClassicMembers):
         if member != before or before.member_id not in self.members:
             self._write_member(member, outbox)
         changed = (member.topics, member.regex) != (before.topics, before.regex)
-        self._bump_if(changed or self.epoch == 0, now, outbox)
+        self._bump_if(changed or self.epoch == FIRST_EPOCH, now, outbox)
         return changed
 
     def _answer(

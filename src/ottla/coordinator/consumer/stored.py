@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from dataclasses import replace
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from ottla.coordinator.consumer import records
 from ottla.coordinator.consumer.assignors import Partitions
@@ -42,6 +42,9 @@ from ottla.protocol.coordinator_records.consumer_group_target_assignment_metadat
 )
 from ottla.protocol.schema import Message
 
+FIRST_EPOCH: Final = 1
+"""Of a group that nobody has joined: it never has members."""
+
 
 class Resolved(NamedTuple):
     """An expression and the topics it stood for when it was last looked at."""
@@ -55,7 +58,7 @@ class Resolved(NamedTuple):
 class StoredGroup:
     def __init__(self, group_id: str) -> None:
         self.group_id = group_id
-        self.epoch = 0
+        self.epoch = FIRST_EPOCH
         """Grows with every change of members, subscriptions or topics."""
         self.metadata_hash = 0
         self.assignment_epoch = 0

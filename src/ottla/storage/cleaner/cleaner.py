@@ -19,22 +19,12 @@ from ottla.runtime.runtime import Runtime, Timer
 from ottla.storage.cleaner.choice import CleanableLog, assess
 from ottla.storage.cleaner.clean_offsets import CleanOffsets
 from ottla.storage.cleaner.compaction import remove_cleaned
-from ottla.storage.cleaner.job import (
-    NO_DATA,
-    CleanedGroup,
-    CleaningJob,
-    Failed,
-    Finished,
-    LastRecord,
-    Memory,
-    RunLimits,
-    SegmentFiles,
-)
+from ottla.storage.cleaner.job import CleanedGroup, Failed, Finished, Memory, RunLimits
 from ottla.storage.cleaner.metrics import CleanerMetrics
+from ottla.storage.cleaner.planning import cleaned_segment, plan_job
 from ottla.storage.cleaner.running import Run, RunStopped, Workplace
 from ottla.storage.errors import LogDirFailure, LogFailed
 from ottla.storage.log import Log
-from ottla.storage.names import CLEANED_SUFFIX
 from ottla.storage.replacement import ReplacementRefused
 from ottla.storage.segment import Segment
 
@@ -259,7 +249,8 @@ class LogCleaner:
         limits = RunLimits(
             self._config["log.cleaner.io.max.bytes.per.second"] / max(self._lanes_wanted, 1)
         )
-        run = await place.begin(self._job(chosen), limits)
+        job = plan_job(chosen, self._memory(), self._runtime.clock.wall_ms())
+        run = await place.begin(job, limits)
         self._busy[log] = run
         while True:
             if self._stopped or log.failure is not None or log.generation != generation:
@@ -296,42 +287,19 @@ class LogCleaner:
             if segment.base_offset < chosen.uncleanable_offset:
                 remove_cleaned(self._runtime.disk, chosen.log.directory, segment.base_offset)
 
-    def _job(self, chosen: CleanableLog) -> CleaningJob:
-        log = chosen.log
+    def _memory(self) -> Memory:
         lanes = max(self._lanes_wanted, 1)
-        cleaned = [s for s in log.segments if s.base_offset < chosen.uncleanable_offset]
-        later = log.segments[len(cleaned) :]
-        return CleaningJob(
-            directory=log.directory,
-            config=log.config,
-            segments=tuple(
-                SegmentFiles(s.base_offset, s.size, s.transaction_index.exists) for s in cleaned
-            ),
-            later_segments=tuple(s.base_offset for s in later if s.transaction_index.exists),
-            first_dirty_offset=chosen.first_dirty_offset,
-            uncleanable_offset=chosen.uncleanable_offset,
-            now_ms=self._runtime.clock.wall_ms(),
-            producers=_last_records(log),
-            memory=Memory(
-                self._config["log.cleaner.dedupe.buffer.size"] // lanes,
-                self._config["log.cleaner.io.buffer.load.factor"],
-                max(self._config["log.cleaner.io.buffer.size"] // lanes // 2, 1),
-            ),
+        return Memory(
+            self._config["log.cleaner.dedupe.buffer.size"] // lanes,
+            self._config["log.cleaner.io.buffer.load.factor"],
+            max(self._config["log.cleaner.io.buffer.size"] // lanes // 2, 1),
         )
 
     async def _swap(
         self, log: Log, group: CleanedGroup, segments: dict[int, Segment], generation: int
     ) -> None:
-        cleaned = Segment(
-            self._runtime.disk,
-            log.directory,
-            group.base_offset,
-            log.config,
-            size=group.size,
-            created_ms=self._runtime.clock.wall_ms(),
-            has_transaction_index=group.has_transaction_index,
-            ending=CLEANED_SUFFIX,
-        )
+        disk, now_ms = self._runtime.disk, self._runtime.clock.wall_ms()
+        cleaned = cleaned_segment(disk, log, group, now_ms)
         replaced = [segments[base_offset] for base_offset in group.replaced]
         try:
             replacement = log.replace_segments(cleaned, replaced, generation)
@@ -350,15 +318,6 @@ class LogCleaner:
             await self._runtime.in_thread(self._offsets.write, directory, offsets)
         except OSError as error:
             self._manager.fail_dir(directory, error)
-
-
-def _last_records(log: Log) -> dict[int, LastRecord]:
-    return {
-        producer_id: LastRecord(
-            entry.batches[-1].last_offset if entry.batches else NO_DATA, entry.producer_epoch
-        )
-        for producer_id, entry in log.producers.producers.items()
-    }
 
 
 def _dirty_ratio(cleanable: CleanableLog) -> float:

@@ -104,7 +104,7 @@ class Stage:
     def reload(self, settings: GroupSettings | None = None) -> None:
         """The coordinator restarts, or another one takes over: only what was stored is left."""
         self.settings = settings or self.settings
-        self.group = replayed(self.log, self.settings)
+        self.group = replayed(self.log, self.settings, self.random)
         self.timers.clear()
         self.step(self.group.loaded)
 
@@ -231,14 +231,17 @@ def subscription(topics: list[str], version: int = 3) -> bytes:
     return struct.pack(">h", version) + b"".join(body(ConsumerProtocolSubscription(topics=topics)))
 
 
-def replayed(log: Iterable[CoordinatorRecord], settings: GroupSettings) -> ClassicGroup:
+def replayed(
+    log: Iterable[CoordinatorRecord], settings: GroupSettings, random: Random | None = None
+) -> ClassicGroup:
     """The group that a restart would find, by way of the bytes."""
-    group = ClassicGroup("g", settings, Random(1))
+    random = random or Random(1)
+    group = ClassicGroup("g", settings, random)
     for record in log:
         found = decode(*encode(record), GROUP_RECORDS)
         assert found is not None
         if found.value is None:
-            group = ClassicGroup("g", settings, Random(1))
+            group = ClassicGroup("g", settings, random)
         else:
             group.replay(found.key, found.value)  # type: ignore[arg-type]
     return group

@@ -19,7 +19,7 @@ from typing import Final, NamedTuple, Protocol
 from ottla.buffers import Buffer
 from ottla.protocol.errors import ErrorCode, KafkaError
 from ottla.records.control import end_txn_marker
-from ottla.records.header import CONTROL_BIT, TRANSACTIONAL_BIT, BatchHeader, read_header
+from ottla.records.header import TRANSACTIONAL_BIT, BatchHeader, read_header
 from ottla.runtime.disk import FileSlice
 from ottla.storage.log import Appended, Log
 from ottla.storage.log_reading import LogSlice
@@ -29,7 +29,6 @@ from ottla.storage.producer_checks import (
     check_produced,
     has_transaction,
 )
-from ottla.storage.producer_state import NO_OFFSET
 from ottla.storage.transaction_index import AbortedTransaction
 from ottla.storage.verification import Verification
 
@@ -125,12 +124,11 @@ class Partition:
         """Append a validated batch as the leader. What it carries of a producer has to be of its
         latest epoch, unless the caller has `checked` more than that."""
         log = self.usable_log()
-        if header[9] >= 0:
-            if not checked:
-                check_coordinated(log.producers, header)
-            if header[5] & TRANSACTIONAL_BIT and not header[5] & CONTROL_BIT:
-                self._note_transaction(log, header)
+        if header[9] >= 0 and not checked:
+            check_coordinated(log.producers, header)
         appended = log.append(batch, header, self.leader_epoch, now_ms)
+        if header[5] & TRANSACTIONAL_BIT and appended[0] in log.producers.ongoing:
+            self._transaction_starts[appended[0]] = self._appended_bytes
         self._appended_bytes += len(batch)
         if self._flushing:
             return appended  # Visible once the flush under way, or the one after it, is done.
@@ -197,11 +195,6 @@ class Partition:
             producer_id, epoch, header[11], now_ms, epochs_grow=epochs_grow
         )
 
-    def _note_transaction(self, log: Log, header: BatchHeader) -> None:
-        entry = log.producers.producers.get(header[9])
-        if entry is None or entry.transaction_first_offset == NO_OFFSET:
-            self._transaction_starts[log.end_offset] = self._appended_bytes
-
     def begin_flush(self) -> tuple[int, int]:
         """What the flush that starts now will cover: (end offset, bytes appended so far)."""
         return self.usable_log().end_offset, self._appended_bytes
@@ -234,7 +227,10 @@ class Partition:
     def _forget_transactions(self) -> None:
         """Those that ended below the high watermark hold nobody back any more."""
         assert self.log is not None
-        self.log.producers.forget_replicated(self.high_watermark)
+        producers = self.log.producers
+        if not producers.unreplicated:
+            return
+        producers.forget_replicated(self.high_watermark)
         stable_offset = self.last_stable_offset
         starts = self._transaction_starts
         while starts and (first := next(iter(starts))) < stable_offset:

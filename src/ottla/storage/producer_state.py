@@ -40,6 +40,12 @@ class BatchMemory(NamedTuple):
     offset_delta: int
     timestamp: int
 
+    @classmethod
+    def of(cls, header: HeaderFields) -> BatchMemory:
+        delta, base_sequence = header[6], header[11]
+        last_sequence = (base_sequence + delta) % SEQUENCE_MODULUS if base_sequence >= 0 else -1
+        return cls(last_sequence, header[0] + delta, delta, header[8])
+
     @property
     def first_sequence(self) -> int:
         return (self.last_sequence - self.offset_delta) % SEQUENCE_MODULUS
@@ -75,12 +81,13 @@ class ProducerEntry:
         self.batches: list[BatchMemory] = []
 
     def add_batch(self, producer_epoch: int, batch: BatchMemory) -> None:
-        self.adopt_epoch(producer_epoch)
         batches = self.batches
-        if len(batches) == BATCHES_REMEMBERED:
+        if producer_epoch != self.producer_epoch:
+            self.adopt_epoch(producer_epoch)
+        elif len(batches) == BATCHES_REMEMBERED:
             del batches[0]
         batches.append(batch)
-        self.last_timestamp = batch.timestamp
+        self.last_timestamp = batch[3]
 
     def adopt_epoch(self, producer_epoch: int) -> None:
         """Sequences begin anew with an epoch: batches of the old one mean nothing any more."""
@@ -161,12 +168,10 @@ class ProducerState:
             entry = self.producers[producer_id] = ProducerEntry(producer_id)
         if header[5] & CONTROL_BIT:
             return self._update_by_marker(entry, header, batch)
-        base_offset, delta, epoch, base_sequence = header[0], header[6], header[10], header[11]
-        last_sequence = (base_sequence + delta) % SEQUENCE_MODULUS if base_sequence >= 0 else -1
-        entry.add_batch(epoch, BatchMemory(last_sequence, base_offset + delta, delta, header[8]))
+        entry.add_batch(header[10], BatchMemory.of(header))
         if header[5] & TRANSACTIONAL_BIT and entry.transaction_first_offset == NO_OFFSET:
-            entry.transaction_first_offset = base_offset
-            self.ongoing[base_offset] = producer_id
+            entry.transaction_first_offset = header[0]
+            self.ongoing[header[0]] = producer_id
         return None
 
     def _update_by_marker(

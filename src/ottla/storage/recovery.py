@@ -32,6 +32,7 @@ from ottla.storage.names import (
     offset_name,
 )
 from ottla.storage.producer_state import ProducerState
+from ottla.storage.producer_tail import remember_tail
 from ottla.storage.segment import Segment
 from ottla.storage.swap_files import finish_interrupted_swaps
 from ottla.storage.transaction_index import AbortedTransaction
@@ -352,6 +353,7 @@ class LogLoader:
             offset = usable.pop()
             try:
                 state.load_snapshot(self._disk, self._directory, offset)
+                remember_tail(state, self._segments, self._clock.wall_ms())
                 break
             except (CorruptFile, FileNotFoundError) as error:
                 logger.warning("Removing a producer snapshot: %s", error)

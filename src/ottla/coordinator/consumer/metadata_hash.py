@@ -24,11 +24,8 @@ def metadata_hash(topics: Iterable[str], image: MetadataImage) -> int:
     existing = sorted(name for name in topics if name in image.topics)
     if not existing:
         return 0
-    return xxh3_64(
-        b"".join(
-            _text(name) + _LONG.pack(_topic_hash(image.topics[name], image)) for name in existing
-        )
-    )
+    hashes = (_topic_hash(image.topics[name], image) for name in existing)
+    return xxh3_64(b"".join(map(_LONG.pack, hashes)))
 
 
 def _topic_hash(topic: TopicImage, image: MetadataImage) -> int:

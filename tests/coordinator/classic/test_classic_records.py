@@ -7,6 +7,7 @@ from classic_stage import WALL_MS, Stage, durable, replayed, subscription
 
 from ottla.coordinator.classic.group import ClassicGroup
 from ottla.coordinator.classic.member import Member
+from ottla.coordinator.classic.settings import GroupSettings
 from ottla.coordinator.classic.state import GroupState
 from ottla.protocol.coordinator_records.group_metadata import (
     GroupMetadataKey,
@@ -92,6 +93,33 @@ def test_a_restart_in_a_rebalance_finds_the_generation_before() -> None:
     stage.reload()
     assert (stage.state, stage.group.generation) == ("Stable", 1)
     assert stage.heartbeat("a", ids["a"], 2).error is ErrorCode.ILLEGAL_GENERATION
+
+
+def test_an_assignment_too_large_to_be_stored_is_refused_and_the_group_starts_over() -> None:
+    stage = Stage(GroupSettings(record_bytes_max=1_000))
+    a, _ = stage.enter("a")
+    b, _ = stage.enter("b")
+    stage.pass_time(6_000)
+    waiting = stage.sync("b", b)
+    leader = stage.sync("a", a, assignments={a: bytes(400), b: bytes(400)})
+    assert leader.error is waiting.error is ErrorCode.UNKNOWN_SERVER_ERROR
+    assert leader.answer.assignment == b""
+    assert stage.state == "PreparingRebalance"
+    assert len(stage.log) == 1
+    joins = [stage.join("a", a), stage.join("b", b)]
+    assert [call.answer.generation_id for call in joins] == [2, 2]
+    stage.synced({"a": a, "b": b})
+
+
+def test_a_static_member_that_comes_back_with_too_much_to_store_means_a_rebalance() -> None:
+    stage = Stage(GroupSettings(record_bytes_max=1_000))
+    call = stage.join("a", instance="i-a")
+    stage.pass_time(3_000)
+    stage.synced({"a": call.answer.member_id}, {"a": "i-a"})
+    back = stage.join("a", instance="i-a", protocols={"range": bytes(1_000)})
+    assert back.answer.generation_id == 2
+    refused = stage.sync("a", back.answer.member_id, instance="i-a")
+    assert refused.error is ErrorCode.UNKNOWN_SERVER_ERROR
 
 
 def test_a_deleted_group_leaves_a_tombstone() -> None:

@@ -151,12 +151,12 @@ class Joining(Phases):
         self._take_over(member, request, client)
         self._restart_session(member, now, outbox)
         if self.state is GroupState.STABLE:
-            if self.members.elected_protocol() == self.protocol_name:
+            if self.members.elected_protocol() == self.protocol_name and self._fits_on_record:
                 self._note_subscriptions()
                 self._store(outbox)
                 outbox.reply(token, self._welcome_back(member, client, old_leader_id))
                 return
-            reason = f"static member {new_id} changes the protocol"
+            reason = f"static member {new_id} changes what was agreed on"
         else:
             # The leader may already have been told the old id, and would assign to that.
             reason = f"static member {new_id} is back"

@@ -19,7 +19,7 @@ from ottla.coordinator.classic.member import Member
 from ottla.coordinator.classic.members import Members
 from ottla.coordinator.classic.settings import GroupSettings
 from ottla.coordinator.classic.state import PREVIOUS_STATES, GroupState
-from ottla.coordinator.classic.stored import group_key, stored_member
+from ottla.coordinator.classic.stored import group_key, stored_member, stored_size
 from ottla.coordinator.classic.subscription import CONSUMER_PROTOCOL_TYPE, subscribed_topics
 from ottla.coordinator.outbox import Now, Outbox
 from ottla.protocol.coordinator_records.group_metadata import GroupMetadataValue
@@ -73,7 +73,7 @@ class Phases:
 
     def _prepare(self, reason: str, now: Now, outbox: Outbox) -> None:
         if self.state is GroupState.COMPLETING_REBALANCE:
-            self._take_back_assignments(now, outbox)
+            self._take_back_assignments(ErrorCode.REBALANCE_IN_PROGRESS, now, outbox)
         self._unsynced.clear()
         outbox.cancel_timer(self._sync_key)
         self._initial = self.state is GroupState.EMPTY
@@ -168,6 +168,10 @@ class Phases:
         """The leader has decided. Whom it forgot gets nothing to do."""
         for member in self.members:
             member.assignment = assignments.get(member.member_id, b"")
+        if not self._fits_on_record:
+            self._take_back_assignments(ErrorCode.UNKNOWN_SERVER_ERROR, now, outbox)
+            self._prepare("the assignment is too large to be stored", now, outbox)
+            return
         self._move_to(GroupState.STABLE, now)
         self._store(outbox)
         for member in self.members:
@@ -181,10 +185,10 @@ class Phases:
             assignment=member.assignment,
         )
 
-    def _take_back_assignments(self, now: Now, outbox: Outbox) -> None:
+    def _take_back_assignments(self, code: ErrorCode, now: Now, outbox: Outbox) -> None:
         for member in self.members:
             member.assignment = b""
-            refusal = SyncGroupResponse(error_code=ErrorCode.REBALANCE_IN_PROGRESS)
+            refusal = SyncGroupResponse(error_code=code)
             if self._answer_sync(member.member_id, refusal, outbox):
                 self._restart_session(member, now, outbox)
 
@@ -284,6 +288,11 @@ class Phases:
             value.members = [stored_member(member, protocol) for member in self.members]
         outbox.append(group_key(self.group_id), value)
         self._stored = True
+
+    @property
+    def _fits_on_record(self) -> bool:
+        assert self.protocol_name is not None
+        return stored_size(self.members, self.protocol_name) <= self.settings.record_bytes_max
 
     @property
     def _join_key(self) -> TimerKey:

@@ -19,6 +19,8 @@ class GroupSettings:
     session_timeout_ms_min: int = 6_000
     session_timeout_ms_max: int = 1_800_000
     members_max: int = 2_147_483_647
+    record_bytes_max: int = 1_048_588
+    """A generation with its metadata and assignments must fit into one batch."""
     new_member_join_timeout_ms: int = NEW_MEMBER_JOIN_TIMEOUT_MS
     """A new member cannot send heartbeats while its join waits; after this time it is given up."""
 
@@ -29,6 +31,7 @@ class GroupSettings:
             session_timeout_ms_min=config["group.min.session.timeout.ms"],
             session_timeout_ms_max=config["group.max.session.timeout.ms"],
             members_max=config["group.max.size"],
+            record_bytes_max=config["message.max.bytes"],
         )
 
     def allows_session_timeout(self, request: JoinGroupRequest) -> bool:

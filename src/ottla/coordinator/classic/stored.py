@@ -2,12 +2,18 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable
+from typing import Final
+
 from ottla.coordinator.classic.member import Member
 from ottla.protocol.coordinator_records.group_metadata import (
     GroupMetadataKey,
     GroupMetadataValue,
     MemberMetadata,
 )
+
+_FIXED_BYTES: Final = 64
+"""What a member takes beside its strings and bytes, and a group beside its members, about."""
 
 
 def group_key(group_id: str) -> GroupMetadataKey:
@@ -46,3 +52,17 @@ def loaded_members(value: GroupMetadataValue) -> list[Member]:
         )
         for stored in value.members
     ]
+
+
+def stored_size(members: Iterable[Member], protocol: str) -> int:
+    """About how many bytes the record of a group takes."""
+    return _FIXED_BYTES + sum(
+        _FIXED_BYTES
+        + len(member.member_id)
+        + len(member.instance_id or "")
+        + len(member.client_id)
+        + len(member.client_host)
+        + len(member.protocols[protocol])
+        + len(member.assignment)
+        for member in members
+    )

@@ -1,0 +1,237 @@
+"""A connection that speaks the protocol byte by byte, in any version, and a transactional producer
+on top of it that can be made to misbehave."""
+
+from __future__ import annotations
+
+import socket
+import struct
+import time
+from collections.abc import Callable
+from typing import Any
+
+from bench.brokers import Broker
+
+from ottla.protocol.apis import api
+from ottla.protocol.codec import decoder, encoder
+from ottla.protocol.errors import ErrorCode
+from ottla.protocol.headers import frame_request, read_response_header
+from ottla.protocol.messages.add_partitions_to_txn import (
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnTopic,
+)
+from ottla.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from ottla.protocol.messages.end_txn import EndTxnRequest
+from ottla.protocol.messages.find_coordinator import FindCoordinatorRequest
+from ottla.protocol.messages.init_producer_id import InitProducerIdRequest
+from ottla.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+from ottla.protocol.messages.produce import (
+    PartitionProduceData,
+    PartitionProduceResponse,
+    ProduceRequest,
+    TopicProduceData,
+)
+from ottla.records.builder import build_batch
+from ottla.records.record import Record
+
+PROTOCOL_2 = 12
+"""The first version of Produce that adds partitions to transactions by itself."""
+PROTOCOL_1 = 11
+RETRIABLE = {
+    ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
+    ErrorCode.NOT_COORDINATOR,
+    ErrorCode.CONCURRENT_TRANSACTIONS,
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+    ErrorCode.NOT_LEADER_OR_FOLLOWER,
+}
+
+
+class Wire:
+    """One connection, one request at a time, unless `send` and `receive` are called apart."""
+
+    def __init__(self, broker: Broker) -> None:
+        host, _, port = broker.address.rpartition(":")
+        self._socket = socket.create_connection((host, int(port)), timeout=20)
+        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
+
+    def ask(self, request: Any, version: int) -> Any:
+        self.send(request, version)
+        return self.receive(request, version)
+
+    def send(self, request: Any, version: int) -> None:
+        self._socket.sendall(self.frame(request, version))
+
+    def frame(self, request: Any, version: int) -> bytes:
+        chunks = encoder(type(request), version)(request)
+        frame = frame_request(request.API_KEY, version, 7, "wire", chunks)
+        return b"".join(bytes(chunk) for chunk in frame)
+
+    def send_bytes(self, data: bytes) -> None:
+        self._socket.sendall(data)
+
+    def receive(self, request: Any, version: int) -> Any:
+        (size,) = struct.unpack(">i", self._exactly(4))
+        frame = self._exactly(size)
+        _, position = read_response_header(frame, 0, request.API_KEY, version)
+        return decoder(api(request.API_KEY).response_class(), version)(frame, position)[0]
+
+    def _exactly(self, size: int) -> bytes:
+        data = b""
+        while len(data) < size:
+            piece = self._socket.recv(size - len(data))
+            assert piece, "the broker closed the connection"
+            data += piece
+        return data
+
+    def close(self) -> None:
+        self._socket.close()
+
+
+def until_served(ask: Callable[[], Any], error_of: Callable[[Any], int]) -> Any:
+    """Ask again for as long as the answer is to wait."""
+    deadline = time.monotonic() + 20
+    while True:
+        answer = ask()
+        if error_of(answer) not in RETRIABLE:
+            return answer
+        assert time.monotonic() < deadline, f"still not served: {answer}"
+        time.sleep(0.05)
+
+
+def create_topic(wire: Wire, name: str, partitions: int = 1) -> bytes:
+    """The id of a new topic, once its partitions have leaders."""
+    topic = CreatableTopic(name=name, num_partitions=partitions, replication_factor=1)
+    (created,) = wire.ask(CreateTopicsRequest(topics=[topic], timeout_ms=10_000), 7).topics
+    assert created.error_code == 0, created
+    wanted = MetadataRequest(topics=[MetadataRequestTopic(name=name)])
+
+    def worst(answer: Any) -> int:
+        found = answer.topics[0]
+        codes = [found.error_code, *(partition.error_code for partition in found.partitions)]
+        return max(codes) if len(found.partitions) == partitions else 3
+
+    until_served(lambda: wire.ask(wanted, 12), worst)
+    return bytes(created.topic_id)
+
+
+def batch_of(
+    producer_id: int,
+    epoch: int,
+    sequence: int,
+    *values: bytes,
+    transactional: bool = False,
+) -> bytes:
+    now_ms = int(time.time() * 1000)
+    return build_batch(
+        [Record(at, now_ms, None, value) for at, value in enumerate(values or (b"value",))],
+        producer_id=producer_id,
+        producer_epoch=epoch,
+        base_sequence=sequence,
+        transactional=transactional,
+    )
+
+
+def produce_request(
+    topic: str | bytes,
+    batches: dict[int, bytes],
+    *,
+    transactional_id: str | None = None,
+    acks: int = -1,
+) -> ProduceRequest:
+    place = {"topic_id": topic} if isinstance(topic, bytes) else {"name": topic}
+    return ProduceRequest(
+        transactional_id=transactional_id,
+        acks=acks,
+        timeout_ms=10_000,
+        topic_data=[
+            TopicProduceData(
+                partition_data=[
+                    PartitionProduceData(index=index, records=batch)
+                    for index, batch in batches.items()
+                ],
+                **place,
+            )
+        ],
+    )
+
+
+def produce(
+    wire: Wire, topic: str | bytes, batch: bytes, version: int = PROTOCOL_1, **fields: Any
+) -> PartitionProduceResponse:
+    request = produce_request(topic, {0: batch}, **fields)
+    answer: PartitionProduceResponse = (
+        wire.ask(request, version).responses[0].partition_responses[0]
+    )
+    return answer
+
+
+class Transactor:
+    """A transactional producer of one partition that does what it is told."""
+
+    def __init__(self, wire: Wire, transactional_id: str, topic: str, version: int) -> None:
+        self.wire = wire
+        self.id = transactional_id
+        self.topic = topic
+        self.version = version
+        self.sequence = 0
+        self.begin()
+
+    def begin(self) -> None:
+        """InitProducerId."""
+        until_served(
+            lambda: self.wire.ask(
+                FindCoordinatorRequest(key_type=1, coordinator_keys=[self.id]), 4
+            ),
+            lambda answer: int(answer.coordinators[0].error_code),
+        )
+        request = InitProducerIdRequest(transactional_id=self.id, transaction_timeout_ms=60_000)
+        answer = until_served(
+            lambda: self.wire.ask(request, 4), lambda answer: int(answer.error_code)
+        )
+        assert answer.error_code == 0, answer
+        self.producer_id, self.epoch = answer.producer_id, answer.producer_epoch
+        self.sequence = 0
+
+    def add_partition(self) -> int:
+        request = AddPartitionsToTxnRequest(
+            v3_and_below_transactional_id=self.id,
+            v3_and_below_producer_id=self.producer_id,
+            v3_and_below_producer_epoch=self.epoch,
+            v3_and_below_topics=[AddPartitionsToTxnTopic(name=self.topic, partitions=[0])],
+        )
+
+        def error_of(answer: Any) -> int:
+            result = answer.results_by_topic_v3_and_below[0].results_by_partition[0]
+            return int(result.partition_error_code)
+
+        return error_of(until_served(lambda: self.wire.ask(request, 3), error_of))
+
+    def batch(self, *values: bytes) -> bytes:
+        batch = batch_of(self.producer_id, self.epoch, self.sequence, *values, transactional=True)
+        self.sequence += len(values) or 1
+        return batch
+
+    def send(self, *values: bytes, version: int | None = None) -> PartitionProduceResponse:
+        return produce(
+            self.wire,
+            self.topic,
+            self.batch(*values),
+            self.version if version is None else version,
+            transactional_id=self.id,
+        )
+
+    def end(self, *, commit: bool) -> int:
+        request = EndTxnRequest(
+            transactional_id=self.id,
+            producer_id=self.producer_id,
+            producer_epoch=self.epoch,
+            committed=commit,
+        )
+        version = 5 if self.version >= PROTOCOL_2 else 4
+        answer = until_served(
+            lambda: self.wire.ask(request, version), lambda answer: int(answer.error_code)
+        )
+        if answer.error_code == 0 and version == 5:
+            self.producer_id, self.epoch = answer.producer_id, answer.producer_epoch
+            self.sequence = 0
+        return int(answer.error_code)

@@ -23,7 +23,11 @@ from ottla.protocol.messages.create_topics import CreatableTopic, CreateTopicsRe
 from ottla.protocol.messages.end_txn import EndTxnRequest
 from ottla.protocol.messages.find_coordinator import FindCoordinatorRequest
 from ottla.protocol.messages.init_producer_id import InitProducerIdRequest
-from ottla.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+from ottla.protocol.messages.list_offsets import (
+    ListOffsetsPartition,
+    ListOffsetsRequest,
+    ListOffsetsTopic,
+)
 from ottla.protocol.messages.produce import (
     PartitionProduceData,
     PartitionProduceResponse,
@@ -103,14 +107,15 @@ def create_topic(wire: Wire, name: str, partitions: int = 1) -> bytes:
     topic = CreatableTopic(name=name, num_partitions=partitions, replication_factor=1)
     (created,) = wire.ask(CreateTopicsRequest(topics=[topic], timeout_ms=10_000), 7).topics
     assert created.error_code == 0, created
-    wanted = MetadataRequest(topics=[MetadataRequestTopic(name=name)])
-
-    def worst(answer: Any) -> int:
-        found = answer.topics[0]
-        codes = [found.error_code, *(partition.error_code for partition in found.partitions)]
-        return max(codes) if len(found.partitions) == partitions else 3
-
-    until_served(lambda: wire.ask(wanted, 12), worst)
+    wanted = ListOffsetsTopic(
+        name=name,
+        partitions=[ListOffsetsPartition(partition_index=at) for at in range(partitions)],
+    )
+    request = ListOffsetsRequest(replica_id=-1, topics=[wanted])
+    until_served(
+        lambda: wire.ask(request, 7),
+        lambda answer: max(int(found.error_code) for found in answer.topics[0].partitions),
+    )
     return bytes(created.topic_id)
 
 

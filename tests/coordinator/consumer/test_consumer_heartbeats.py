@@ -206,10 +206,12 @@ def test_the_assignor_that_most_members_ask_for_is_taken(stage: Stage) -> None:
 
 def test_a_full_group_takes_nobody_but_its_members() -> None:
     stage = Stage(replace(SETTINGS, members_max=1))
-    stage.heartbeat(joining("m1"))
+    stage.heartbeat(joining("m1", instance_id="one"))
     refused = stage.heartbeat(joining("m2"))
     assert refused.error_code == ErrorCode.GROUP_MAX_SIZE_REACHED
-    assert not stage.heartbeat(beating("m1", 2)).error_code
+    assert not stage.heartbeat(beating("m1", 2, instance_id="one")).error_code
+    stage.heartbeat(beating("m1", -2, instance_id="one"))
+    assert not stage.heartbeat(joining("m3", instance_id="one")).error_code
 
 
 def test_joins_shortly_after_an_assignment_wait_for_the_next() -> None:

@@ -94,7 +94,6 @@ class ClassicMembers(Members):
         self, request: JoinGroupRequest, member_id: str
     ) -> tuple[Member | None, ConsumerProtocolSubscription]:
         """The member that it is or takes the place of, and what it wants; or `KafkaError`."""
-        self._check_room(member_id)
         if not self._speaks(request):
             raise KafkaError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
         try:
@@ -102,11 +101,14 @@ class ClassicMembers(Members):
         except MalformedMessage as error:
             raise KafkaError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL, str(error)) from error
         instance_id = request.group_instance_id
-        if instance_id is None:
-            return self.members.get(member_id), subscription
-        if request.member_id:
+        if instance_id is not None and request.member_id:
             return self._known(member_id, instance_id), subscription
-        return self.members.get(self.static_ids.get(instance_id, "")), subscription
+        if instance_id is not None:
+            member_id = self.static_ids.get(instance_id, "")
+        claimed = self.members.get(member_id)
+        if claimed is None:
+            self._check_room()
+        return claimed, subscription
 
     def _speaks(self, request: JoinGroupRequest) -> bool:
         """One of its protocols must be one that all other classic members have."""

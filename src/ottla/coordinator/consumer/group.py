@@ -87,18 +87,18 @@ class ConsumerGroup(ClassicMembers):
 
     def _claimed(self, request: ConsumerGroupHeartbeatRequest, member_id: str) -> Member | None:
         """The member that it is, or whose place it takes; None if it is new."""
-        joins = request.member_epoch == JOINING_EPOCH
-        self._check_room(member_id)
-        if joins and request.instance_id is None:
-            return self.members.get(member_id)
-        if joins:
-            owner = self.members.get(self.static_ids.get(request.instance_id or "", ""))
-            if owner is not None:
-                self._check_released(owner, request)
-            return owner
-        member = self._known(member_id, request.instance_id)
-        self._check_epoch(member, request)
-        return member
+        if request.member_epoch != JOINING_EPOCH:
+            member = self._known(member_id, request.instance_id)
+            self._check_epoch(member, request)
+            return member
+        if request.instance_id is not None:
+            member_id = self.static_ids.get(request.instance_id, "")
+        claimed = self.members.get(member_id)
+        if claimed is None:
+            self._check_room()
+        elif request.instance_id is not None:
+            self._check_released(claimed, request)
+        return claimed
 
     def _check_released(self, owner: Member, request: ConsumerGroupHeartbeatRequest) -> None:
         """The place of a static member is free once it said that it leaves for a while; or if it
@@ -139,16 +139,11 @@ class ConsumerGroup(ClassicMembers):
         outbox: Outbox,
     ) -> bool:
         """Note what the member says of itself; whether it subscribes to something else now."""
-        member = replace(
-            before,
-            client_id=client.client_id,
-            client_host=client.host,
-            classic=None,
-            **_told(request),
-        )
-        if member != before or before.member_id not in self.members:
-            self._write_member(member, outbox)
-        changed = (member.topics, member.regex) != (before.topics, before.regex)
+        told = _told(request, client)
+        news = {name: value for name, value in told.items() if getattr(before, name) != value}
+        if news or before.member_id not in self.members:
+            self._write_member(replace(before, **news), outbox)
+        changed = "topics" in news or "regex" in news
         self._bump_if(changed or self.epoch == FIRST_EPOCH, now, outbox)
         return changed
 
@@ -314,12 +309,19 @@ class ConsumerGroup(ClassicMembers):
 def _owned(request: ConsumerGroupHeartbeatRequest) -> Mapping[bytes, Iterable[int]] | None:
     if request.topic_partitions is None:
         return None
-    return {topic.topic_id: topic.partitions for topic in request.topic_partitions}
+    owned: dict[bytes, set[int]] = {}
+    for topic in request.topic_partitions:
+        owned.setdefault(topic.topic_id, set()).update(topic.partitions)
+    return owned
 
 
-def _told(request: ConsumerGroupHeartbeatRequest) -> dict[str, Any]:
-    """The fields that this heartbeat carries; members repeat none that did not change."""
-    told: dict[str, Any] = {}
+def _told(request: ConsumerGroupHeartbeatRequest, client: Client) -> dict[str, Any]:
+    """The fields that this heartbeat carries; members need not repeat what did not change."""
+    told: dict[str, Any] = {
+        "client_id": client.client_id,
+        "client_host": client.host,
+        "classic": None,
+    }
     if request.instance_id is not None:
         told["instance_id"] = request.instance_id
     if request.rack_id is not None:

@@ -25,7 +25,7 @@ from ottla.protocol.errors import ErrorCode, KafkaError
 from ottla.protocol.messages.consumer_group_describe import DescribedGroup
 from ottla.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 from ottla.protocol.messages.heartbeat import HeartbeatRequest
-from ottla.protocol.messages.join_group import JoinGroupRequest
+from ottla.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
 from ottla.protocol.messages.leave_group import LeaveGroupRequest
 from ottla.protocol.messages.sync_group import SyncGroupRequest
 from ottla.protocol.schema import Message
@@ -133,6 +133,10 @@ def join(
     outbox: Outbox,
 ) -> bool:
     """False if the group was empty: it is gone then, and the join is for a new classic group."""
+    if group.is_empty and request.member_id:
+        code = ErrorCode.UNKNOWN_MEMBER_ID
+        outbox.reply(token, JoinGroupResponse(error_code=code, member_id=request.member_id))
+        return True
     if group.is_empty:
         group.delete(now, outbox)
         del host.groups[group.group_id]

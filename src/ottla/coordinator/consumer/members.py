@@ -27,9 +27,10 @@ class Members(Assigning):
     def _new_member_id(self) -> str:
         return to_text(random_uuid(self.random))
 
-    def _check_room(self, member_id: str) -> None:
+    def _check_room(self) -> None:
+        """For a newcomer; a static member that comes back takes its old place."""
         most = self.settings.members_max
-        if len(self.members) >= most and member_id not in self.members:
+        if len(self.members) >= most:
             raise KafkaError(
                 ErrorCode.GROUP_MAX_SIZE_REACHED,
                 f"group {self.group_id} has the {most} members it may have",

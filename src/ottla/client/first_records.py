@@ -1,0 +1,134 @@
+"""The time of the first record at or after an offset: how old what a reader has not read is.
+
+No request tells it, so the batch with the offset is fetched and opened.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+from ottla.client.cluster import Cluster
+from ottla.client.fetched import Fetched
+from ottla.client.group_values import TopicPartition
+from ottla.client.leaders import Answers, ask_leaders
+from ottla.protocol.errors import ErrorCode, KafkaError
+from ottla.records.errors import InvalidBatch
+from ottla.records.header import NO_TIMESTAMP
+
+FIRST_PARTITION_BYTES = 16 << 10
+"""Enough for the usual batch. A broker sends a larger one whole for one partition of a request,
+so that every request makes headway, and leaves out those of the others."""
+PARTITION_BYTES_MAX = 1 << 20
+RESPONSE_BYTES_MAX = 32 << 20
+PARTITIONS_A_REQUEST_MAX = 256
+
+
+class _Search:
+    """From `position` on, before `end`; `found` when it is over."""
+
+    __slots__ = ("end", "found", "over", "position")
+
+    def __init__(self, position: int, end: int) -> None:
+        self.position = position
+        self.end = end
+        self.found: int | None = None
+        self.over = position >= end
+
+    def look(self, fetched: Fetched) -> None:
+        """Markers of transactions and offsets that compaction removed are walked past."""
+        record = next(fetched.records(), None)
+        if record is not None and record.offset < self.end:
+            self.found = record.timestamp
+            self.over = True
+            return
+        self.position = max(self.position, fetched.next_offset())
+        self.over = record is not None or self.position >= self.end
+
+
+async def first_record_times(
+    cluster: Cluster, ranges: Mapping[TopicPartition, tuple[int, int]]
+) -> Answers[int | None]:
+    """The timestamp in ms of the first record with an offset from (first, before); None if there
+    is none, -1 if it cannot be told."""
+    searches = {one: _Search(*offsets) for one, offsets in ranges.items()}
+
+    async def ask(node_id: int, own: list[TopicPartition]) -> Answers[int | None]:
+        answers: Answers[int | None] = {}
+        partition_bytes = FIRST_PARTITION_BYTES
+        while open_ := [one for one in own if one not in answers and not searches[one].over]:
+            asked = {one: searches[one] for one in open_[:PARTITIONS_A_REQUEST_MAX]}
+            before = [search.position for search in asked.values()]
+            for one, error in (await _fetch(cluster, node_id, asked, partition_bytes)).items():
+                answers[one] = error
+            if before == [search.position for search in asked.values()] and not any(
+                search.over or one in answers for one, search in asked.items()
+            ):
+                # Nothing came although there was something: it has been cut off or cleaned away.
+                answers |= dict.fromkeys(asked, NO_TIMESTAMP)
+            partition_bytes = min(partition_bytes * 4, PARTITION_BYTES_MAX)
+        return {one: answers.get(one, searches[one].found) for one in own}
+
+    return await ask_leaders(cluster, searches, ask)
+
+
+async def _fetch(
+    cluster: Cluster,
+    node_id: int,
+    asked: Mapping[TopicPartition, _Search],
+    partition_bytes: int,
+) -> dict[TopicPartition, KafkaError]:
+    """Look into what comes for each partition; the errors of those that have one."""
+    connection = await cluster.broker(node_id)
+    response = await connection.request(_request(cluster, asked, partition_bytes))
+    if response.error_code:
+        raise KafkaError(ErrorCode.of(response.error_code))
+    names = {cluster.topic_id(one.topic): one.topic for one in asked}
+    errors: dict[TopicPartition, KafkaError] = {}
+    for topic in response.responses:
+        for partition in topic.partitions:
+            name = topic.topic or names[topic.topic_id]
+            one = TopicPartition(name, partition.partition_index)
+            if code := ErrorCode.of(partition.error_code):
+                errors[one] = KafkaError(code, f"{one}: {code.message}")
+            else:
+                try:
+                    asked[one].look(_fetched(partition, asked[one].position))
+                except InvalidBatch as error:
+                    errors[one] = KafkaError(error.code, f"{one}: {error.message}")
+    return errors
+
+
+def _fetched(partition: Any, position: int) -> Fetched:
+    return Fetched(
+        partition=partition.partition_index,
+        position=position,
+        error_code=0,
+        high_watermark=partition.high_watermark,
+        aborted=[],
+        data=partition.records,
+    )
+
+
+def _request(
+    cluster: Cluster, asked: Mapping[TopicPartition, _Search], partition_bytes: int
+) -> Any:
+    from ottla.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+
+    topics: dict[str, FetchTopic] = {}
+    for one, search in asked.items():
+        topic = topics.get(one.topic)
+        if topic is None:
+            topic = topics[one.topic] = FetchTopic(
+                topic=one.topic, topic_id=cluster.topic_id(one.topic), partitions=[]
+            )
+        topic.partitions.append(
+            FetchPartition(
+                partition=one.partition,
+                fetch_offset=search.position,
+                partition_max_bytes=partition_bytes,
+            )
+        )
+    return FetchRequest(
+        max_wait_ms=0, min_bytes=0, max_bytes=RESPONSE_BYTES_MAX, topics=list(topics.values())
+    )

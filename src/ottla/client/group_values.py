@@ -1,0 +1,88 @@
+"""Groups as administration sees them."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+from ottla.client.errors import ClientError
+
+CLASSIC = "classic"
+CONSUMER = "consumer"
+EMPTY = "Empty"
+DEAD = "Dead"
+
+
+class TopicPartition(NamedTuple):
+    topic: str
+    partition: int
+
+    def __str__(self) -> str:
+        return f"{self.topic}-{self.partition}"
+
+
+class ListedGroup(NamedTuple):
+    group_id: str
+    type: str | None
+    """classic, consumer, share or streams; None from a cluster that does not tell."""
+    state: str | None
+    protocol_type: str
+    """What classic members agree on; empty for a group that only holds offsets."""
+    coordinator: int
+
+
+class GroupMember(NamedTuple):
+    member_id: str
+    instance_id: str | None
+    """Set for a static member, which may come back under this name."""
+    client_id: str
+    host: str
+    assignment: tuple[TopicPartition, ...]
+    target: tuple[TopicPartition, ...] | None = None
+    """What it is to own in the end; None where only the members know (classic)."""
+    epoch: int | None = None
+    rack: str | None = None
+    topics: tuple[str, ...] = ()
+    """What it subscribes to, as far as that can be read."""
+    pattern: str | None = None
+
+
+class DescribedGroup(NamedTuple):
+    group_id: str
+    type: str
+    state: str
+    coordinator: int
+    protocol_type: str
+    assignor: str | None
+    members: tuple[GroupMember, ...]
+    epoch: int | None = None
+    assignment_epoch: int | None = None
+
+    @property
+    def active(self) -> bool:
+        """Whether members may be reading, so that its offsets are theirs to move."""
+        return self.state not in (EMPTY, DEAD)
+
+
+class Committed(NamedTuple):
+    offset: int
+    leader_epoch: int | None
+    metadata: str
+
+
+class GroupMissing(ClientError):
+    def __init__(self, group_id: str) -> None:
+        super().__init__(
+            f"there is no group {group_id!r}; `ottla groups list` shows those there are"
+        )
+        self.group_id = group_id
+
+
+class GroupActive(ClientError):
+    """Somebody is in the group, and would overrule or be surprised by the change."""
+
+    def __init__(self, group_id: str, state: str | None = None, members: int = 0) -> None:
+        now = f"is {state} with {members} member(s)" if state else "has got members meanwhile"
+        super().__init__(
+            f"group {group_id!r} {now}; stop its consumers first, or wait until their session ends"
+        )
+        self.group_id = group_id

@@ -274,6 +274,7 @@ def test_what_is_no_expression_is_refused(stage: Stage) -> None:
         (joining("m", topic_partitions=owning({b"x" * 16: [0]})), ErrorCode.INVALID_REQUEST),
         (joining("m", subscribed_topic_names=None), ErrorCode.INVALID_REQUEST),
         (joining("m", server_assignor="magic"), ErrorCode.UNSUPPORTED_ASSIGNOR),
+        (joining("m", [f"{n:0249}" for n in range(5_000)]), ErrorCode.INVALID_REQUEST),
         (beating("m", -3), ErrorCode.INVALID_REQUEST),
         (beating("m", -2), ErrorCode.INVALID_REQUEST),
         (beating("", 5), ErrorCode.INVALID_REQUEST),

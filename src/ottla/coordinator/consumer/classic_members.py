@@ -94,6 +94,11 @@ class ClassicMembers(Members):
         self, request: JoinGroupRequest, member_id: str
     ) -> tuple[Member | None, ConsumerProtocolSubscription]:
         """The member that it is or takes the place of, and what it wants; or `KafkaError`."""
+        if (
+            sum(len(one.metadata) for one in request.protocols)
+            > self.settings.classic.record_bytes_max // 2
+        ):
+            raise KafkaError(ErrorCode.INVALID_REQUEST)  # too much to be stored
         if not self._speaks(request):
             raise KafkaError(ErrorCode.INCONSISTENT_GROUP_PROTOCOL)
         try:

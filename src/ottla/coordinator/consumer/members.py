@@ -10,11 +10,8 @@ from ottla.coordinator.consumer.assigning import REBALANCE, Assigning, TimerKey
 from ottla.coordinator.consumer.downgrade import to_classic
 from ottla.coordinator.consumer.member import STATIC_LEAVING_EPOCH, Member, MemberState
 from ottla.coordinator.outbox import Now, Outbox
-from ottla.logs import get_logger
 from ottla.protocol.errors import ErrorCode, KafkaError
 from ottla.protocol.uuids import random_uuid, to_text
-
-log = get_logger("ottla.coordinator.groups")
 
 
 class Members(Assigning):
@@ -86,22 +83,17 @@ class Members(Assigning):
             outbox,
         )
 
-    def _fence(self, member_id: str, reason: str, now: Now, outbox: Outbox) -> None:
-        member = self.members.get(member_id)
-        if member is not None:
-            log.info("member fenced", group=self.group_id, member=member_id, reason=reason)
-            self._remove([member], now, outbox)
-
     def timer_fired(self, key: TimerKey, now: Now, outbox: Outbox) -> None:
+        """A member did not do in time what it was to do: it is fenced."""
         purpose, member_id = key[2:]
+        member = self.members.get(member_id)
+        if member is None:
+            return
         if purpose == REBALANCE:
             epoch = self._revoking_in.pop(member_id, None)
-            member = self.members.get(member_id)
-            if member is None or member.epoch != epoch:
-                return
-            if member.state != MemberState.UNREVOKED_PARTITIONS:
-                return
-        self._fence(member_id, f"its {purpose} time-out is over", now, outbox)
+            if member.state != MemberState.UNREVOKED_PARTITIONS or member.epoch != epoch:
+                return  # it let go, and is at the next
+        self._remove([member], now, outbox)
 
     # --- the way back ---------------------------------------------------------------------------
 

@@ -33,6 +33,7 @@ def check_heartbeat(
         _check_join(request)
     if epoch != LEAVING_EPOCH:
         _check_assignor(request.server_assignor, settings)
+    _check_size(request, settings.classic.record_bytes_max)
 
 
 def _check_join(request: ConsumerGroupHeartbeatRequest) -> None:
@@ -52,6 +53,15 @@ def _check_assignor(name: str | None, settings: ConsumerSettings) -> None:
             ErrorCode.UNSUPPORTED_ASSIGNOR,
             f"ServerAssignor {name} is not offered; these are: {', '.join(settings.assignors)}",
         )
+
+
+def _check_size(request: ConsumerGroupHeartbeatRequest, bytes_max: int) -> None:
+    """What a member wants goes on record, and a record has to fit into a batch."""
+    size = sum(len(name) + 2 for name in request.subscribed_topic_names or ())
+    for text in (request.member_id, request.instance_id, request.rack_id):
+        size += len(text or "")
+    if size > bytes_max // 2:
+        raise _invalid(f"the subscription has {size} bytes, which is too much to be stored")
 
 
 def _not_blank(value: str | None, name: str) -> None:

@@ -68,6 +68,7 @@ def cleaning(
     log = chosen.log
     generation = log.generation
     segments = {segment.base_offset: segment for segment in log.segments}
+    log.flush()
     for step in compact(disk, plan_job(chosen, memory, now_ms)):
         if isinstance(step, CleanedGroup):
             yield step
@@ -95,8 +96,7 @@ def clean(
     memory: Memory = MEMORY,
     high_watermark: int | None = None,
 ) -> Finished | None:
-    """Flush and clean what can be cleaned, whatever the ratio."""
-    log.flush()
+    """Clean what can be cleaned, whatever the ratio."""
     mark = log.end_offset if high_watermark is None else high_watermark
     chosen = assess(log, checkpoint, mark, now_ms)
     if chosen is None:

@@ -217,8 +217,7 @@ class Log(ShapedLog):
             return
         if completed.aborted:
             stable_offset = self.producers.stable_offset_after(completed)
-            segment.transaction_index.append(AbortedTransaction(*completed[:3], stable_offset))
-            segment.indexes_synced = False
+            segment.note_aborted(AbortedTransaction(*completed[:3], stable_offset))
         self.producers.complete(completed)
 
     def assign_epoch(self, leader_epoch: int) -> None:

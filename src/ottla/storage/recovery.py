@@ -400,7 +400,7 @@ class LogLoader:
             return
         if completed.aborted and not sound_index:
             stable_offset = self._producers.stable_offset_after(completed)
-            segment.transaction_index.append(
+            segment.note_aborted(
                 AbortedTransaction(*completed[:3], last_stable_offset=stable_offset)
             )
         self._producers.complete(completed)

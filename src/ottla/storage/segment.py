@@ -37,7 +37,7 @@ from ottla.storage.names import (
 )
 from ottla.storage.offset_index import OffsetIndex
 from ottla.storage.time_index import TimeIndex
-from ottla.storage.transaction_index import TransactionIndex
+from ottla.storage.transaction_index import AbortedTransaction, TransactionIndex
 
 logger = logging.getLogger("ottla.storage.recovery")
 
@@ -137,6 +137,8 @@ class Segment:
         file.close()  # Opened again with the first append: most partitions are idle.
         segment.offset_index.create()
         segment.time_index.create()
+        if disk.exists(segment.transaction_index.path):
+            disk.remove(segment.transaction_index.path)
         segment._max_timestamp = NO_TIMESTAMP
         segment._rolling_timestamp = NO_TIMESTAMP
         segment.folder_entry_synced = False
@@ -193,6 +195,14 @@ class Segment:
             self._bytes_since_index = 0
             self.indexes_synced = False
         self._bytes_since_index += size
+
+    def note_aborted(self, aborted: AbortedTransaction) -> None:
+        """The marker of an aborted transaction was written."""
+        if not self.transaction_index.exists:
+            # The file is made now: its name must be durable before recovery may trust it.
+            self.folder_entry_synced = False
+        self.transaction_index.append(aborted)
+        self.indexes_synced = False
 
     def should_roll(
         self,
@@ -448,10 +458,13 @@ class Segment:
     def sync(self, *, with_indexes: bool) -> None:
         """Make the batches durable, and the indexes of a segment that recovery may skip.
 
-        The active segment is always scanned by recovery, so its indexes need no sync.
+        Offset and time index need no more than that: recovery scans the active segment, and builds
+        what it finds missing. Aborted transactions are not looked for in what was flushed: they
+        must be durable with the batches.
         """
         self.is_cut = False
         self.file.sync()
+        self.transaction_index.sync()
         if with_indexes and not self.indexes_synced:
             self.sync_indexes()
 
@@ -501,7 +514,7 @@ class Segment:
         self.offset_index.release()
         self.time_index.release()
         renamed = []
-        for path in self._existing_paths():
+        for path in map(self._path, SEGMENT_SUFFIXES):
             try:
                 self._disk.rename(path, path + DELETED_SUFFIX)
             except FileNotFoundError:

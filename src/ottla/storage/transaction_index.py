@@ -26,13 +26,14 @@ class AbortedTransaction(NamedTuple):
 class TransactionIndex:
     """Read whole: aborted transactions are few, and a lookup has to see most of them anyway."""
 
-    __slots__ = ("_aborted", "_disk", "base_offset", "path")
+    __slots__ = ("_aborted", "_disk", "_synced", "base_offset", "path")
 
     def __init__(self, disk: Disk, path: str, base_offset: int, *, exists: bool) -> None:
         self._disk = disk
         self.path = path
         self.base_offset = base_offset
         self._aborted: list[AbortedTransaction] | None = None if exists else []
+        self._synced = True
 
     @property
     def exists(self) -> bool:
@@ -62,6 +63,7 @@ class TransactionIndex:
         entries = self.all()
         if entries and entries[-1].last_offset >= aborted.last_offset:
             raise ValueError(f"{aborted} does not follow {entries[-1]} in {self.path}")
+        self._synced = False
         file = self._disk.open(self.path, create=True)
         try:
             file.write_at(len(entries) * _ENTRY.size, [_ENTRY.pack(VERSION, *aborted)])
@@ -76,6 +78,7 @@ class TransactionIndex:
         entries = self.all()
         kept = [entry for entry in entries if entry.last_offset < offset]
         if len(kept) < len(entries):
+            self._synced = False
             file = self._disk.open(self.path)
             try:
                 file.truncate(len(kept) * _ENTRY.size)
@@ -86,6 +89,7 @@ class TransactionIndex:
     def reset(self) -> None:
         """Empty it; used before it is built again from the log."""
         if self.exists and self._disk.exists(self.path):
+            self._synced = False
             file = self._disk.open(self.path)
             try:
                 file.truncate(0)
@@ -94,7 +98,9 @@ class TransactionIndex:
         self._aborted = []
 
     def sync(self) -> None:
-        if self.exists and self._disk.exists(self.path):
+        """Free where nothing has changed. What was emptied counts: it must not come back."""
+        if not self._synced and self._disk.exists(self.path):
+            self._synced = True
             file = self._disk.open(self.path)
             try:
                 file.sync()

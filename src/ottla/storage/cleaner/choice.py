@@ -76,9 +76,8 @@ def first_dirty_offset(log: Log, checkpoint: int | None) -> int:
 
 
 def _uncleanable_offset(log: Log, dirty: list[Segment], high_watermark: int, now_ms: int) -> int:
-    """Nothing undecided, nothing that power loss may still take: an older record of a key must not
-    go for the sake of a younger one that may vanish."""
-    limit = min(high_watermark, log.active_segment_offset, log.recovery_point)
+    """Nothing that may still be taken back, nothing undecided, nothing too young."""
+    limit = min(high_watermark, log.active_segment_offset)
     unstable = log.producers.first_unstable_offset(high_watermark)
     if unstable is not None:
         limit = min(limit, unstable)

@@ -249,6 +249,9 @@ class LogCleaner:
         limits = RunLimits(
             self._config["log.cleaner.io.max.bytes.per.second"] / max(self._lanes_wanted, 1)
         )
+        # An older record of a key must not go for the sake of a younger one, or of the end of its
+        # transaction, that power loss may still take.
+        await self._runtime.in_thread(log.flush)
         job = plan_job(chosen, self._memory(), self._runtime.clock.wall_ms())
         run = await place.begin(job, limits)
         self._busy[log] = run

@@ -241,7 +241,7 @@ class GroupWriter:
         self._waiting.append((size, header[0] + header[6], kept.max_timestamp))
         self._waiting_bytes += size
         if kept.aborted is not None:
-            self._segment.transaction_index.append(kept.aborted)
+            self._segment.note_aborted(kept.aborted)
         if self._waiting_bytes >= WRITE_BYTES or len(self._buffers) >= WRITE_BUFFERS_MAX:
             self._write()
 

@@ -108,6 +108,8 @@ class _Parser:
         return least, most
 
     def _atom(self) -> Node:
+        if self._counts() is not None:
+            raise self._wrong("a repetition of nothing")
         char = self.text[self.at]
         self.at += 1
         match char:
@@ -121,8 +123,6 @@ class _Parser:
                 return Place("start")
             case "$":
                 return Place("end")
-            case "*" | "+" | "?":
-                raise self._wrong(f"nothing before {char} to repeat")
             case "\\":
                 return self._escape()
         return self._one(char)
@@ -163,9 +163,6 @@ class _Parser:
         if kind in _PLACES:
             self.at += 1
             return Place(_PLACES[kind])
-        if kind == "C":
-            self.at += 1
-            return Chars(ALPHABET)
         named = self._named_class()
         if named is not None:
             return Chars(self._cased(named))

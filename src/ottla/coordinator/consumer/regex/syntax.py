@@ -87,6 +87,8 @@ class _Parser:
         counts = self._counts()
         if counts is None:
             return node
+        if node is EMPTY:
+            raise self._wrong("a repetition of flags")
         node = Repeat(node, *counts)
         self._take("?")  # the shortest or the longest match: the whole name decides it
         if self._counts() is not None:

@@ -1,0 +1,131 @@
+"""Requests that wait: woken by their event, ended by their timer, gone with their client."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from ottla.server.purgatory import DelayedFetch, DelayedProduce
+
+
+class Timer:
+    def __init__(self, callback: Callable[[], None]) -> None:
+        self.callback: Callable[[], None] | None = callback
+
+    def cancel(self) -> None:
+        self.callback = None
+
+    def fire(self) -> None:
+        if self.callback is not None:
+            self.callback()
+
+
+class FakeRuntime:
+    def __init__(self) -> None:
+        self.timers: list[Timer] = []
+        self.soon: list[Callable[[], None]] = []
+
+    def call_later(self, delay_s: float, callback: Callable[[], None]) -> Timer:
+        self.timers.append(Timer(callback))
+        return self.timers[-1]
+
+    def call_soon(self, callback: Callable[[], None]) -> None:
+        self.soon.append(callback)
+
+    def turn(self) -> None:
+        while self.soon:
+            self.soon.pop(0)()
+
+
+class FakePartition:
+    def __init__(self) -> None:
+        self.waiters: dict[Any, None] = {}
+        self.high_watermark = 0
+
+    def advance(self, high_watermark: int, gained_bytes: int = 0) -> None:
+        self.high_watermark = high_watermark
+        for waiter in list(self.waiters):
+            waiter.advanced(self, gained_bytes)
+
+
+def fetch(
+    runtime: FakeRuntime, partitions: list[FakePartition], needed: int
+) -> tuple[DelayedFetch, list[Any]]:
+    answered: list[Any] = []
+    delayed = DelayedFetch(
+        runtime,  # type: ignore[arg-type]
+        partitions,  # type: ignore[arg-type]
+        needed,
+        500,
+        lambda: "the answer",
+    )
+    delayed.when_resolved(answered.append)
+    return delayed, answered
+
+
+def test_a_fetch_is_answered_when_enough_bytes_have_come_on_all_its_partitions_together() -> None:
+    runtime, one, two = FakeRuntime(), FakePartition(), FakePartition()
+    _, answered = fetch(runtime, [one, two], needed=100)
+    one.advance(1, 60)
+    runtime.turn()
+    assert not answered
+    two.advance(1, 40)
+    runtime.turn()
+    assert answered == ["the answer"]
+    assert not one.waiters
+    assert not two.waiters
+
+
+def test_a_fetch_is_answered_with_what_there_is_when_its_time_is_up() -> None:
+    runtime, partition = FakeRuntime(), FakePartition()
+    _, answered = fetch(runtime, [partition], needed=100)
+    runtime.timers[0].fire()
+    assert answered == ["the answer"]
+    assert not partition.waiters
+
+
+def test_a_fetch_looks_again_when_its_partition_goes_away() -> None:
+    runtime, partition = FakeRuntime(), FakePartition()
+    delayed, answered = fetch(runtime, [partition], needed=100)
+    delayed.disturbed(partition)  # type: ignore[arg-type]
+    runtime.turn()
+    assert answered == ["the answer"]
+
+
+def test_an_abandoned_fetch_leaves_nothing_behind_and_answers_nobody() -> None:
+    runtime, partition = FakeRuntime(), FakePartition()
+    delayed, answered = fetch(runtime, [partition], needed=1)
+    partition.advance(1, 10)
+    delayed.abandon()
+    runtime.turn()
+    assert not partition.waiters
+    assert runtime.timers[0].callback is None
+    assert not answered
+
+
+def test_a_produce_waits_for_every_partition_and_tells_which_missed_the_time() -> None:
+    runtime, one, two = FakeRuntime(), FakePartition(), FakePartition()
+    answered: list[Any] = []
+    delayed = DelayedProduce(
+        runtime,  # type: ignore[arg-type]
+        {one: 5, two: 3},  # type: ignore[dict-item]
+        30_000,
+        lambda missed: dict(missed),
+    )
+    delayed.when_resolved(answered.append)
+    one.advance(4)
+    one.advance(5)
+    one.advance(6)
+    assert not answered
+    runtime.timers[0].fire()
+    assert answered == [{two: 3}]
+
+
+def test_a_produce_is_answered_the_moment_the_last_partition_is_there() -> None:
+    runtime, one = FakeRuntime(), FakePartition()
+    answered: list[Any] = []
+    delayed = DelayedProduce(runtime, {one: 5}, 30_000, lambda missed: dict(missed))  # type: ignore[arg-type,dict-item]
+    delayed.when_resolved(answered.append)
+    one.advance(7)
+    assert answered == [{}]
+    assert not one.waiters

@@ -5,7 +5,7 @@ What must hold after every step, whatever the order of events:
 - generations only grow, within one life of the coordinator;
 - at most one member is told that it leads a generation, and it is the same for all;
 - whoever syncs successfully gets what the leader of that generation assigned to it;
-- an old process of a static member never again succeeds;
+- an old process of a static member never again succeeds, within one life;
 - every request is answered at most once, and at once or after a bounded time;
 - every member, every waiting request and every phase has a timer that will end it;
 - what the log says is what the group was when it was written.
@@ -73,6 +73,8 @@ class Play:
         self.assigned: dict[int, dict[str, bytes]] = {}
         self.generation = 0
         self.proposal: dict[str, bytes] = {}
+        self.revived: set[str] = set()
+        """Members of the last stored generation, whose successors were not yet on record."""
         self.serial = 0
 
     # --- events ---------------------------------------------------------------------------------
@@ -174,7 +176,8 @@ class Play:
         """A process that was replaced does not know it yet."""
         if actor.instance is None or not actor.old_ids or not actor.member_id:
             return
-        old = next((id for id in reversed(actor.old_ids) if id != actor.member_id), "")
+        current = {actor.member_id, *self.revived}
+        old = next((id for id in reversed(actor.old_ids) if id not in current), "")
         generation = self.stage.group.generation
         calls = [
             self.stage.heartbeat(actor.name, old, generation, instance=actor.instance),
@@ -197,6 +200,7 @@ class Play:
         self.assigned.clear()
         self.stage.reload()
         group = self.stage.group
+        self.revived = set(group.members.by_id)
         self.assigned[group.generation] = {
             member.member_id: member.assignment for member in group.members
         }

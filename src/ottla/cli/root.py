@@ -20,6 +20,7 @@ MODULES = {
     "topics": "ottla.cli.topics",
     "configs": "ottla.cli.configs",
     "offsets": "ottla.cli.offsets",
+    "groups": "ottla.cli.groups",
     "transactions": "ottla.cli.transactions",
     "cluster": "ottla.cli.cluster",
     "log-dirs": "ottla.cli.log_dirs",

@@ -1,0 +1,308 @@
+"""`ottla groups reset-offsets`: where a group that nobody is in shall go on."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from ottla.cli import durations
+from ottla.cli.options import BOOTSTRAP_DEFAULT, TIMEOUT_MS_DEFAULT, Bootstrap, Json, TimeoutMs
+from ottla.cli.topic_scopes import Scope, covers, parse_scope, partitions_of
+
+if TYPE_CHECKING:
+    from ottla.cli.reset_file import Plan
+    from ottla.cli.reset_plan import PlannedOffset, Target
+    from ottla.client.cluster import Cluster
+    from ottla.client.group_values import Committed, TopicPartition
+
+TARGETS = (
+    "--to-earliest, --to-latest, --to-current, --to-datetime, --by-duration, --shift-by, "
+    "--to-offset or --from-file"
+)
+SCOPES = "Which partitions"
+WHERE = "Where to (one of these)"
+
+
+def reset_offsets(
+    groups: Annotated[list[str], typer.Argument(metavar="GROUP", show_default=False)],
+    all_topics: Annotated[
+        bool,
+        typer.Option(
+            "--all-topics", help="All it has committed offsets for.", rich_help_panel=SCOPES
+        ),
+    ] = False,
+    topics: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--topic",
+            metavar="TOPIC[:0,1-3]",
+            help="All or some partitions of this topic; may be repeated.",
+            rich_help_panel=SCOPES,
+        ),
+    ] = None,
+    to_earliest: Annotated[
+        bool, typer.Option("--to-earliest", help="The first record.", rich_help_panel=WHERE)
+    ] = False,
+    to_latest: Annotated[
+        bool, typer.Option("--to-latest", help="Behind the last record.", rich_help_panel=WHERE)
+    ] = False,
+    to_current: Annotated[
+        bool,
+        typer.Option("--to-current", help="Where it is: to export it.", rich_help_panel=WHERE),
+    ] = False,
+    to_datetime: Annotated[
+        str | None,
+        typer.Option(
+            "--to-datetime",
+            metavar="TIME",
+            help="The first record at or after an ISO time, in this machine's zone unless named.",
+            rich_help_panel=WHERE,
+        ),
+    ] = None,
+    by_duration: Annotated[
+        str | None,
+        typer.Option(
+            "--by-duration",
+            metavar="LENGTH",
+            help=f"The first record not older: {durations.HELP}.",
+            rich_help_panel=WHERE,
+        ),
+    ] = None,
+    shift_by: Annotated[
+        int | None,
+        typer.Option(
+            "--shift-by", metavar="N", help="N records on, or back (-N).", rich_help_panel=WHERE
+        ),
+    ] = None,
+    to_offset: Annotated[
+        int | None,
+        typer.Option("--to-offset", metavar="N", min=0, help="This offset.", rich_help_panel=WHERE),
+    ] = None,
+    from_file: Annotated[
+        str | None,
+        typer.Option(
+            "--from-file",
+            metavar="CSV",
+            help="Lines of topic,partition,offset, as --export writes them; - is stdin.",
+            rich_help_panel=WHERE,
+        ),
+    ] = None,
+    dry_run: Annotated[
+        bool, typer.Option("--dry-run", help="Only show what would be done: the default.")
+    ] = False,
+    execute: Annotated[bool, typer.Option("--execute", help="Do it.")] = False,
+    export: Annotated[
+        bool,
+        typer.Option(
+            "--export", help="Print topic,partition,offset as CSV (several groups: with the group)."
+        ),
+    ] = False,
+    bootstrap: Bootstrap = BOOTSTRAP_DEFAULT,
+    timeout_ms: TimeoutMs = TIMEOUT_MS_DEFAULT,
+    as_json: Json = False,
+) -> None:
+    """Set the offsets at which a group goes on. Shows the plan; --execute carries it out.
+
+    The group must have no members. Offsets outside of what a partition holds become its first or
+    its end, with a warning. A group that does not exist yet gets its offsets in advance.
+
+    Examples:
+
+    - `ottla groups reset-offsets billing --all-topics --to-earliest`
+
+    - `ottla groups reset-offsets billing --topic orders:0,1 --shift-by -100 --execute`
+
+    - `ottla groups reset-offsets billing --topic orders --by-duration 2h30m --execute`
+
+    - `ottla groups reset-offsets billing --all-topics --to-current --export > billing.csv`
+
+    - `ottla groups reset-offsets billing --from-file billing.csv --execute`
+    """
+    from ottla.cli.reset_file import read_plan
+    from ottla.cli.session import with_cluster
+
+    if dry_run and execute:
+        raise typer.BadParameter("give --dry-run or --execute, not both")
+    if export and as_json:
+        raise typer.BadParameter("--export prints CSV; leave out --json")
+    target = _target(
+        to_earliest, to_latest, to_current, to_datetime, by_duration, shift_by, to_offset, from_file
+    )
+    if all_topics and topics:
+        raise typer.BadParameter("give --all-topics or --topic, not both")
+    if not (all_topics or topics or from_file):
+        raise typer.BadParameter("say which partitions: --all-topics, or --topic TOPIC[:0,1]")
+    names = list(dict.fromkeys(groups))
+    scope = parse_scope(topics) if topics else None
+    plan = read_plan(from_file, names) if from_file else None
+
+    async def work(cluster: Cluster) -> list[PlannedOffset]:
+        planned = await _prepare(cluster, names, scope, target, plan)
+        if execute:
+            await _carry_out(cluster, planned)
+        return planned
+
+    planned = with_cluster(bootstrap, work, timeout_ms=timeout_ms)
+    _report(planned, names, execute=execute, export=export, as_json=as_json)
+    if any(one.error for one in planned):
+        raise typer.Exit(1)
+
+
+def _target(
+    to_earliest: bool,
+    to_latest: bool,
+    to_current: bool,
+    to_datetime: str | None,
+    by_duration: str | None,
+    shift_by: int | None,
+    to_offset: int | None,
+    from_file: str | None,
+) -> Target:
+    from ottla.cli.moments import now_ms
+    from ottla.cli.reset_plan import Target
+
+    targets: list[Target] = []
+    if to_earliest:
+        targets.append(Target("earliest"))
+    if to_latest:
+        targets.append(Target("latest"))
+    if to_current:
+        targets.append(Target("current"))
+    if to_datetime is not None:
+        targets.append(Target("time", durations.parse_datetime_ms(to_datetime, "--to-datetime")))
+    if by_duration is not None:
+        length_ms = durations.parse_duration_ms(by_duration, "--by-duration")
+        targets.append(Target("time", now_ms() - length_ms))
+    if shift_by is not None:
+        targets.append(Target("shift", shift_by))
+    if to_offset is not None:
+        targets.append(Target("offset", to_offset))
+    if from_file is not None:
+        targets.append(Target("file"))
+    if len(targets) != 1:
+        raise typer.BadParameter(f"say where to, in one way: {TARGETS}")
+    return targets[0]
+
+
+async def _prepare(
+    cluster: Cluster, groups: list[str], scope: Scope | None, target: Target, plan: Plan | None
+) -> list[PlannedOffset]:
+    """The plan for all groups; nothing is done to any if one of them cannot be reset."""
+    from ottla.cli.reset_plan import plan_reset
+    from ottla.client.group_offsets import GroupOffsets
+
+    await _check_inactive(cluster, groups)
+    named = None if scope is None or plan is not None else await partitions_of(cluster, scope)
+    planned: list[PlannedOffset] = []
+    for group in groups:
+        committed = await GroupOffsets(cluster).committed(group)
+        from_file = plan[group] if plan is not None else {}
+        places = _places(group, committed, named, scope, from_file, plan is not None)
+        planned += await plan_reset(cluster, group, committed, places, target, from_file)
+    return planned
+
+
+def _places(
+    group: str,
+    committed: dict[TopicPartition, Committed],
+    named: list[TopicPartition] | None,
+    scope: Scope | None,
+    from_file: dict[TopicPartition, int],
+    by_file: bool,
+) -> list[TopicPartition]:
+    from ottla.client.errors import ClientError
+
+    if by_file:
+        places = [one for one in from_file if scope is None or covers(scope, one)]
+        if not places:
+            raise ClientError(f"the file has no offsets of group {group!r} for these topics")
+        return places
+    if named is not None:
+        return named
+    if not committed:
+        raise ClientError(
+            f"group {group!r} has committed no offsets that could be reset; name topics with "
+            "--topic instead of --all-topics"
+        )
+    return list(committed)
+
+
+async def _check_inactive(cluster: Cluster, groups: list[str]) -> None:
+    from ottla.cli.output import print_note
+    from ottla.client.group_values import GroupActive
+    from ottla.client.groups import GroupAdmin
+    from ottla.protocol.errors import ErrorCode, KafkaError
+
+    for group, found in (await GroupAdmin(cluster).describe_all(groups)).items():
+        if not isinstance(found, KafkaError):
+            if found.active:
+                raise GroupActive(group, found.state, len(found.members))
+        elif found.code is ErrorCode.GROUP_ID_NOT_FOUND:
+            print_note(f"ottla: there is no group {group!r} yet; these are its first offsets")
+        else:
+            raise found
+
+
+async def _carry_out(cluster: Cluster, planned: list[PlannedOffset]) -> None:
+    """Commit the plan; what is refused for a partition is noted beside it."""
+    from ottla.client.group_offsets import GroupOffsets
+    from ottla.client.group_values import GroupActive
+
+    by_group: dict[str, list[PlannedOffset]] = {}
+    for one in planned:
+        by_group.setdefault(one.group, []).append(one)
+    for group, own in by_group.items():
+        try:
+            outcome = await GroupOffsets(cluster).commit(
+                group, {one.place: one.offset for one in own}
+            )
+        except GroupActive as late:
+            # Groups before this one are done, and must be reported.
+            for one in own:
+                one.error = str(late)
+            continue
+        for one in own:
+            error = outcome.get(one.place)
+            one.error = str(error) if error else None
+
+
+def _report(
+    planned: list[PlannedOffset], groups: list[str], *, execute: bool, export: bool, as_json: bool
+) -> None:
+    from ottla.cli.output import print_json, print_note, print_table
+    from ottla.cli.reset_file import write_plan
+
+    for one in planned:
+        for text in (one.warning, one.error):
+            if text and not as_json:
+                print_note(f"ottla: {one.group}, {one.place}: {text}")
+    if as_json:
+        print_json([_entry(one, execute) for one in planned])
+        return
+    if export:
+        rows = [(one.group, one.place, one.offset) for one in planned if not one.error]
+        typer.echo(write_plan(rows, with_group=len(groups) > 1), nl=False)
+    else:
+        print_table(
+            ("group", "topic", "partition", "committed", "new offset"),
+            [
+                (one.group, *one.place, one.committed, "refused" if one.error else one.offset)
+                for one in planned
+            ],
+        )
+    if not execute and not export:
+        print_note("Dry run: nothing was changed. Add --execute to set these offsets.")
+
+
+def _entry(one: PlannedOffset, execute: bool) -> dict[str, Any]:
+    return {
+        "group": one.group,
+        "topic": one.place.topic,
+        "partition": one.place.partition,
+        "committed": one.committed,
+        "offset": one.offset,
+        "executed": execute and one.error is None,
+        "warning": one.warning,
+        "error": one.error,
+    }

@@ -1,0 +1,124 @@
+"""Which offsets a reset would set: the target asked for, kept within what the log holds."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from ottla.client.admin import EARLIEST, LATEST
+from ottla.client.cluster import Cluster
+from ottla.client.errors import ClientError
+from ottla.client.group_values import Committed, TopicPartition
+from ottla.client.leaders import all_or_raise, log_offsets
+
+NO_RECORD = -1
+
+
+@dataclass(frozen=True, slots=True)
+class Target:
+    kind: str
+    """earliest, latest, current, time (value in ms), shift (value records on), offset or file."""
+    value: int = 0
+
+
+@dataclass(slots=True)
+class PlannedOffset:
+    group: str
+    place: TopicPartition
+    committed: int | None
+    offset: int
+    warning: str | None
+    error: str | None = field(default=None)
+
+
+class _Choice(NamedTuple):
+    offset: int
+    warning: str | None = None
+
+
+async def plan_reset(
+    cluster: Cluster,
+    group: str,
+    committed: Mapping[TopicPartition, Committed],
+    places: Iterable[TopicPartition],
+    target: Target,
+    from_file: Mapping[TopicPartition, int],
+) -> list[PlannedOffset]:
+    wanted = sorted(set(places))
+    now = {one: committed[one].offset for one in wanted if one in committed}
+    if target.kind in ("earliest", "latest"):
+        chosen = await _offsets(cluster, wanted, EARLIEST if target.kind == "earliest" else LATEST)
+    elif target.kind == "time":
+        chosen = await _at_time(cluster, wanted, target.value)
+    elif target.kind == "current":
+        chosen = await _as_they_are(cluster, wanted, now)
+    elif target.kind == "shift":
+        chosen = await _within_log(cluster, _shifted(group, wanted, now, target.value))
+    elif target.kind == "offset":
+        chosen = await _within_log(cluster, dict.fromkeys(wanted, target.value))
+    else:
+        chosen = await _within_log(cluster, {one: from_file[one] for one in wanted})
+    return [
+        PlannedOffset(group, one, now.get(one), chosen[one].offset, chosen[one].warning)
+        for one in wanted
+    ]
+
+
+async def _offsets(
+    cluster: Cluster, wanted: Iterable[TopicPartition], at: int
+) -> dict[TopicPartition, _Choice]:
+    found = all_or_raise(await log_offsets(cluster, wanted, at))
+    return {one: _Choice(there.offset) for one, there in found.items()}
+
+
+async def _at_time(
+    cluster: Cluster, wanted: Iterable[TopicPartition], time_ms: int
+) -> dict[TopicPartition, _Choice]:
+    chosen = await _offsets(cluster, wanted, time_ms)
+    late = [one for one, choice in chosen.items() if choice.offset == NO_RECORD]
+    ends = await _offsets(cluster, late, LATEST)
+    return chosen | {
+        one: _Choice(end.offset, "no record is as late as that; the end is taken")
+        for one, end in ends.items()
+    }
+
+
+async def _as_they_are(
+    cluster: Cluster, wanted: Iterable[TopicPartition], now: Mapping[TopicPartition, int]
+) -> dict[TopicPartition, _Choice]:
+    ends = await _offsets(cluster, [one for one in wanted if one not in now], LATEST)
+    kept = {one: _Choice(offset) for one, offset in now.items()}
+    return kept | {
+        one: _Choice(end.offset, "nothing is committed there; the end is taken")
+        for one, end in ends.items()
+    }
+
+
+def _shifted(
+    group: str, wanted: Iterable[TopicPartition], now: Mapping[TopicPartition, int], by: int
+) -> dict[TopicPartition, int]:
+    for one in wanted:
+        if one not in now:
+            raise ClientError(
+                f"group {group!r} has committed nothing for {one}, so there is no offset to shift; "
+                "name partitions with --topic TOPIC:0,1, or use --to-offset there"
+            )
+    return {one: offset + by for one, offset in now.items()}
+
+
+async def _within_log(
+    cluster: Cluster, offsets: Mapping[TopicPartition, int]
+) -> dict[TopicPartition, _Choice]:
+    starts = await _offsets(cluster, offsets, EARLIEST)
+    ends = await _offsets(cluster, offsets, LATEST)
+    chosen: dict[TopicPartition, _Choice] = {}
+    for one, offset in offsets.items():
+        start, end = starts[one].offset, ends[one].offset
+        if offset > end:
+            chosen[one] = _Choice(end, f"{offset} is behind the end; {end} is taken")
+        elif offset < start:
+            chosen[one] = _Choice(start, f"{offset} is before the first record; {start} is taken")
+        else:
+            chosen[one] = _Choice(offset)
+    return chosen

@@ -18,7 +18,7 @@ import time
 from typing import Any
 
 from confluent_kafka import Consumer, KafkaException, Message, Producer, TopicPartition
-from process_notes import PATIENCE_S, Notes, ended_by, patiently
+from process_notes import KEEP_BROKERS, PATIENCE_S, Notes, ended_by, patiently
 
 TURN_RECORDS_MAX = 200
 TURN_S = 0.05
@@ -45,7 +45,7 @@ class Copy:
         self.attempts = 0
         self.gathered: list[Message] = []
         self.changed = False
-        common = {"bootstrap.servers": bootstrap, "reconnect.backoff.max.ms": 500}
+        common = {"bootstrap.servers": bootstrap, **KEEP_BROKERS}
         self.producer = Producer(
             {**common, "transactional.id": name, "transaction.timeout.ms": 8000, "linger.ms": 1}
         )

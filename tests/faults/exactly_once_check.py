@@ -19,6 +19,7 @@ from confluent_kafka import (
     TopicPartition,
 )
 from confluent_kafka.admin import AdminClient, OffsetSpec
+from process_notes import KEEP_BROKERS
 
 if TYPE_CHECKING:
     from exactly_once import Story
@@ -45,7 +46,8 @@ def reader(address: str, topic: str, partitions: int) -> Consumer:
             # To be sent elsewhere than to the next record would be an error of the broker.
             "auto.offset.reset": "error",
             "fetch.wait.max.ms": 100,
-            "reconnect.backoff.max.ms": 500,
+            "log_level": 0,
+            **KEEP_BROKERS,
         }
     )
     consumer.assign([TopicPartition(topic, index, 0) for index in range(partitions)])

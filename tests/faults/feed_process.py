@@ -15,7 +15,7 @@ import time
 from typing import Any
 
 from confluent_kafka import Consumer, KafkaError, KafkaException, Producer, TopicPartition
-from process_notes import PATIENCE_S, Notes, ended_by, patiently
+from process_notes import KEEP_BROKERS, PATIENCE_S, Notes, ended_by, patiently
 
 KEYS = [f"key-{number}" for number in range(12)]
 
@@ -84,8 +84,8 @@ def main(
             "bootstrap.servers": bootstrap,
             "transactional.id": name,
             "transaction.timeout.ms": 8000,
-            "reconnect.backoff.max.ms": 500,
             "linger.ms": 1,
+            **KEEP_BROKERS,
         }
     )
     try:

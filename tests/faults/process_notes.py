@@ -17,7 +17,10 @@ from confluent_kafka import KafkaException
 
 FENCED = 3
 GIVEN_UP = 4
-PATIENCE_S = 30.0
+PATIENCE_S = 15.0
+# librdkafka may begin anew with its bootstrap servers while the broker restarts, and then waits for
+# ever for a group coordinator that it has itself let go (2.16, with Apache Kafka as with us).
+KEEP_BROKERS = {"metadata.recovery.strategy": "none", "reconnect.backoff.max.ms": 500}
 
 T = TypeVar("T")
 

@@ -18,6 +18,7 @@ def test_faults_a_copy_in_transactions_is_exact_under_kills_of_everyone(
     seed = random.SystemRandom().randrange(1 << 32)
     print(f"seed {seed}: python tests/faults/exactly_once.py --seed {seed} --protocol {protocol}")
     broker = fresh_broker(BROKER_OPTIONS)
-    found = Story(broker, tmp_path, seed, protocol, print).play(8)
+    found = Story(broker, tmp_path, seed, protocol, print).play(10)
     print(found)
-    assert found["kills_total"] >= 8
+    assert found["kills_total"] >= 10
+    assert found["zombies_fenced"] >= 2

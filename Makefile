@@ -5,7 +5,7 @@ BIN := $(VENV)/bin
 RUN_READY := $(VENV)/.ready-run
 DEV_READY := $(VENV)/.ready-dev
 
-.PHONY: run setup test check format bench sim lock clean
+.PHONY: run setup test check format bench sim soak lock clean
 
 run: $(RUN_READY)  ## start a broker on localhost:9092, data under ./data
 	@exec $(BIN)/ottla start --data data
@@ -29,6 +29,10 @@ bench: $(DEV_READY)  ## measure, beside Apache Kafka where its jars can be had
 
 sim: $(DEV_READY)  ## run the simulation: SEED=... replays one, RUNS=... how many
 	$(BIN)/python -m ottla.sim $(if $(SEED),--seed $(SEED)) $(if $(RUNS),--runs $(RUNS))
+
+soak: $(DEV_READY)  ## exactly once under kill -9 of everyone: ROUNDS=... kills, SEED=... replays the choices
+	$(BIN)/python tests/faults/exactly_once.py --kills $(or $(ROUNDS),50) --protocol classic $(if $(SEED),--seed $(SEED))
+	$(BIN)/python tests/faults/exactly_once.py --kills $(or $(ROUNDS),50) --protocol consumer $(if $(SEED),--seed $(SEED))
 
 $(VENV)/bin/python:
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Ottla needs Python 3.11 or newer; name one with PYTHON=...")'

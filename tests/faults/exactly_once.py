@@ -222,6 +222,9 @@ class Story:
                 one.start()
 
     def _zombie(self, child: Child, *, heir_dies: bool) -> None:
+        # One that has not begun yet would be the newer of the two once it wakes.
+        self._await("it has begun", lambda: child.said("ready", last_only=True) > 0)
+        time.sleep(self.chance.uniform(0.0, 0.3))
         zombie = child.part_with()
         self.zombies.append(zombie)
         path = child.paths[-1]
@@ -250,9 +253,10 @@ class Story:
         fed = self.feed.said("fed")
         self._await("the copy commits again", lambda: self._committed() > before)
         self._await("the feed commits again", lambda: self.feed.said("fed") > fed)
-        for copy in self.copies if of_all else ():
+        if of_all:
             self._await(
-                "each commits", lambda copy=copy: copy.said("committed", last_only=True) > 0
+                "every copy commits again",
+                lambda: all(copy.said("committed", last_only=True) for copy in self.copies),
             )
         self.worst_pause_s = max(self.worst_pause_s, time.monotonic() - started)
 
@@ -274,10 +278,9 @@ class Story:
             if child.ended():
                 notes = read_notes(child.paths[-1])
                 output = child.paths[-1].with_suffix(".output").read_text()[-1000:]
-                assert [one["what"] for one in notes[-1:]] == ["given up"], (
-                    f"{child.name} ended by itself: {notes[-1:]} {output}"
-                )
-                self.given_up.append(f"{child.name}: {notes[-1]['value']}")
+                reasons = [one["value"] for one in notes if one["what"] == "given up"]
+                assert reasons, f"{child.name} ended by itself: {notes[-2:]} {output}"
+                self.given_up.append(f"{child.name}: {reasons[-1]}")
                 child.start()
 
     def _end_feed(self) -> None:

@@ -291,7 +291,9 @@ def _report(
                 for one in planned
             ],
         )
-    if not execute and not export:
+    if execute:
+        print_note(f"{sum(not one.error for one in planned)} offset(s) set.")
+    elif not export:
         print_note("Dry run: nothing was changed. Add --execute to set these offsets.")
 
 

@@ -122,7 +122,7 @@ def check(story: Story, live: LiveReader) -> dict[str, Any]:
     story.end_copies()
     copied = read_to_end(address, TARGET, PARTITIONS)
     check_once_each_in_order(fed, copied)
-    check_transactions_are_whole(story, copied)
+    cut_short = check_transactions_are_whole(story, copied)
     assert not live.refused, live.refused
     assert sorted(live.found) == copied, "a reader along the way saw something else than one after"
     check_nothing_is_open(address, (SOURCE, TARGET), PARTITIONS)
@@ -131,6 +131,7 @@ def check(story: Story, live: LiveReader) -> dict[str, Any]:
         "records": len(copied),
         "transactions": len({one.value.split()[1] for one in copied}),
         "aborted_by_copies": sum(copy.said("aborted") for copy in story.copies),
+        **cut_short,
         "fed_transactions": story.feed.said("fed"),
     }
 
@@ -161,7 +162,7 @@ def check_once_each_in_order(fed: list[Seen], copied: list[Seen]) -> None:
     assert found.keys() == expected.keys()
 
 
-def check_transactions_are_whole(story: Story, copied: list[Seen]) -> None:
+def check_transactions_are_whole(story: Story, copied: list[Seen]) -> dict[str, int]:
     """All records of a transaction or none; those that were acknowledged, never the aborted."""
     counts = Counter(one.value.split()[1] for one in copied)
     notes = [note for copy in story.copies for note in copy.notes()]
@@ -172,6 +173,9 @@ def check_transactions_are_whole(story: Story, copied: list[Seen]) -> None:
     assert committed <= counts.keys(), f"committed, but not read: {committed - counts.keys()}"
     torn = {name: (count, sizes[name]) for name, count in counts.items() if count != sizes[name]}
     assert not torn, f"transactions of which only a part was read: {torn}"
+    unknown = sizes.keys() - committed - aborted
+    seen_anyway = len(unknown & counts.keys())
+    return {"cut_short": len(unknown), "cut_short_but_committed": seen_anyway}
 
 
 def check_nothing_is_open(address: str, topics: tuple[str, ...], partitions: int) -> None:

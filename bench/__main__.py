@@ -16,7 +16,16 @@ from pathlib import Path
 
 from rich.console import Console
 
-from bench import latency, requests, scale, throughput
+from bench import (
+    commits,
+    groups,
+    idempotence,
+    latency,
+    requests,
+    scale,
+    throughput,
+    transactions,
+)
 from bench.sides import Bench
 
 sys.path.insert(0, str(Path(__file__).resolve().parent.parent / "scripts"))
@@ -29,6 +38,10 @@ SCENARIOS: dict[str, Callable[[Bench], None]] = {
     "requests": requests.run,
     "latency": latency.run,
     "throughput": throughput.run,
+    "idempotence": idempotence.run,
+    "transactions": transactions.run,
+    "commits": commits.run,
+    "groups": groups.run,
     "memory": scale.run_memory,
     "startup": scale.run_startup,
     "partitions": scale.run_partitions,
@@ -70,7 +83,7 @@ def _arguments() -> argparse.Namespace:
         metavar="name",
         help=f"which to run, of {', '.join(SCENARIOS)} (default: all)",
     )
-    parser.add_argument("--quick", action="store_true", help="smaller loads: about two minutes")
+    parser.add_argument("--quick", action="store_true", help="smaller loads: about five minutes")
     parser.add_argument("--alone", action="store_true", help="measure Ottla only")
     parser.add_argument("--folder", help="where the brokers keep their data (default: temporary)")
     return parser.parse_args()

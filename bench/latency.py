@@ -40,13 +40,13 @@ def _round(broker: Broker, seconds: int) -> list[Reading]:
     finally:
         delete(broker, topic)
     latencies_ms.sort()
+    name = f"produce latency at {RATE_PER_S}/s"
     return [
-        Reading(
-            f"produce latency at {RATE_PER_S}/s: p{percent:g}", _at(latencies_ms, percent), "ms"
-        )
+        Reading(f"{name}: p{percent:g}", at_percent(latencies_ms, percent), "ms")
         for percent in (50, 99, 99.9)
     ]
 
 
-def _at(ordered: list[float], percent: float) -> float:
+def at_percent(ordered: list[float], percent: float) -> float:
+    """The value below which that share of an ordered list lies."""
     return ordered[min(len(ordered) - 1, int(len(ordered) * percent / 100))]

@@ -5,7 +5,9 @@ With the client's work out of the way, the broker's processor time per request i
 
 from __future__ import annotations
 
+import itertools
 import time
+from collections.abc import Iterable
 
 from bench import wire
 from bench.brokers import Broker
@@ -67,19 +69,42 @@ def _measured(
 def pipeline(port: int, frame: bytes, count: int, window: int) -> None:
     """Send `frame` `count` times, never more than two windows ahead of the answers."""
     with wire.Peer(port, 30) as peer:
-        answer_size = 4 + len(good_answer(peer, frame))
-        buffer = memoryview(bytearray(1 << 20))
-        batch = frame * window
-        receive = peer.socket.recv_into
-        answered = sent = 0
-        while answered < count * answer_size:
-            while sent < count and sent - answered // answer_size <= window:
-                peer.send(batch)
-                sent += window
-            got = receive(buffer)
-            if not got:
-                raise ConnectionError("the broker closed the connection")
-            answered += got
+        answer = good_answer(peer, frame)
+        exchange(peer, itertools.repeat(frame * window, -(-count // window)), window, len(answer))
+
+
+def exchange(
+    peer: wire.Peer,
+    batches: Iterable[bytes],
+    window: int,
+    answer_size: int,
+    kept: bytearray | None = None,
+) -> int:
+    """Send batches of `window` frames, never more than two ahead; the number of answers.
+
+    Every answer must have one size; `kept` takes them all, for a caller that checks them.
+    """
+    buffer = memoryview(bytearray(1 << 20))
+    receive = peer.socket.recv_into
+    size = 4 + answer_size
+    answered = sent = 0
+
+    def take() -> int:
+        got = receive(buffer)
+        if not got:
+            raise ConnectionError("the broker closed the connection")
+        if kept is not None:
+            kept.extend(buffer[:got])
+        return got
+
+    for batch in batches:
+        while sent - answered // size > window:
+            answered += take()
+        peer.send(batch)
+        sent += window
+    while answered < sent * size:
+        answered += take()
+    return sent
 
 
 def good_answer(peer: wire.Peer, frame: bytes) -> bytes:

@@ -54,15 +54,19 @@ def batch(
     count: int | None = None,
     last_offset_delta: int | None = None,
     timestamp_ms: int | None = None,
+    producer: tuple[int, int, int] = (-1, -1, -1),
 ) -> bytes:
-    """A record batch; `payload` stands in for the records (compressed, or wrong on purpose)."""
+    """A record batch; `payload` stands in for the records (compressed, or wrong on purpose).
+
+    `producer` is the id, the epoch and the first sequence of an idempotent one.
+    """
     if payload is None:
         payload = b"".join(record(value, index) for index, value in enumerate(values))
     stamp = time.time_ns() // 1_000_000 if timestamp_ms is None else timestamp_ms
     count = len(values) if count is None else count
     last = count - 1 if last_offset_delta is None else last_offset_delta
     head = _BATCH.pack(
-        0, 49 + len(payload), -1, magic, 0, codec, last, stamp, stamp, -1, -1, -1, count
+        0, 49 + len(payload), -1, magic, 0, codec, last, stamp, stamp, *producer, count
     )
     return seal(bytearray(head + payload))
 
@@ -80,7 +84,7 @@ def frame(api: int, version: int, body: bytes, *, correlation: int = 1, flexible
     return struct.pack(">i", len(data)) + data
 
 
-def _compact(text: str) -> bytes:
+def compact_text(text: str) -> bytes:
     raw = text.encode()
     return uvarint(len(raw) + 1) + raw
 
@@ -108,7 +112,7 @@ def produce_frame(
         (
             uvarint(0),  # no transactional id
             struct.pack(">hi", acks, 30_000),
-            *(uvarint(2), _compact(topic)),
+            *(uvarint(2), compact_text(topic)),
             *(uvarint(2), struct.pack(">i", partition), data, b"\0"),
             b"\0\0",
         )
@@ -130,7 +134,7 @@ def fetch_frame(
     body = b"".join(
         (
             struct.pack(">iiiibii", -1, max_wait_ms, min_bytes, max_bytes, 0, 0, -1),
-            *(uvarint(2), _compact(topic), uvarint(2)),
+            *(uvarint(2), compact_text(topic), uvarint(2)),
             struct.pack(">iiqiqi", partition, -1, offset, -1, -1, max_bytes),
             b"\0\0",
             uvarint(1),  # nothing forgotten
@@ -152,7 +156,9 @@ class Fetched(NamedTuple):
     records: bytes
 
 
-class _Reader:
+class Reader:
+    """Walks an answer field by field."""
+
     def __init__(self, data: bytes, position: int) -> None:
         self.data = data
         self.position = position
@@ -181,7 +187,7 @@ class _Reader:
 
 def parse_produce(answer: bytes) -> Produced:
     """The one partition of a Produce v12 answer (without its size)."""
-    reader = _Reader(answer, 5)
+    reader = Reader(answer, 5)
     reader.uvarint()
     reader.compact()
     reader.uvarint()
@@ -191,7 +197,7 @@ def parse_produce(answer: bytes) -> Produced:
 
 def parse_fetch(answer: bytes) -> Fetched:
     """The one partition of a Fetch v12 answer (without its size)."""
-    reader = _Reader(answer, 5 + 4 + 2 + 4)
+    reader = Reader(answer, 5 + 4 + 2 + 4)
     reader.uvarint()
     reader.compact()
     reader.uvarint()

@@ -32,7 +32,7 @@ from confluent_kafka.admin import AdminClient, NewTopic  # noqa: E402
 from exactly_once_check import LiveReader, check  # noqa: E402
 from process_notes import FENCED, read_notes  # noqa: E402
 
-from broker_harness import build  # noqa: E402
+from broker_harness import build, fetch_kafka  # noqa: E402
 
 SOURCE, TARGET, GROUP = "in", "out", "copies"
 PARTITIONS = 4
@@ -73,7 +73,7 @@ class Child:
         self.paths.append(path)
         with path.with_suffix(".output").open("wb") as output:
             self.process = subprocess.Popen(
-                [sys.executable, *self.command(path, seed)],
+                self.command(path, seed),
                 stdin=subprocess.DEVNULL,
                 stdout=output,
                 stderr=subprocess.STDOUT,
@@ -102,11 +102,30 @@ class Child:
         return [note for path in self.paths for note in read_notes(path)]
 
 
+def java_program(libs: Path, folder: Path) -> list[str]:
+    """The copy with Kafka's clients, compiled once: it starts many times."""
+    source = str(HERE / "java" / "CopyProcess.java")
+    command = ["javac", "-cp", f"{libs}/*", "-d", str(folder), source]
+    subprocess.run(command, check=True, timeout=60)
+    fast = ["-Xmx128m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto"]
+    return ["java", *fast, "-cp", f"{folder}:{libs}/*", "CopyProcess"]
+
+
 class Story:
     def __init__(
-        self, broker: Broker, folder: Path, seed: int, protocol: str, say: Callable[[str], None]
+        self,
+        broker: Broker,
+        folder: Path,
+        seed: int,
+        protocol: str,
+        say: Callable[[str], None],
+        libs: Path | None = None,
     ) -> None:
+        """With `libs`, the folder of Kafka's jars, the copies use Kafka's own clients."""
         self.broker, self.folder, self.protocol, self.say = broker, folder, protocol, say
+        self.program = [sys.executable, str(HERE / "copy_process.py")]
+        if libs is not None:
+            self.program = java_program(libs, folder)
         self.chance = random.Random(seed)
         self.seed = seed
         self.kills: Counter[str] = Counter()
@@ -120,7 +139,8 @@ class Story:
 
     def _feed_command(self, path: Path, seed: str) -> list[str]:
         where = [self.broker.address, SOURCE, str(PARTITIONS)]
-        return [str(HERE / "feed_process.py"), *where, "feed", str(path), f"{self.seed}.{seed}"]
+        program = [sys.executable, str(HERE / "feed_process.py")]
+        return [*program, *where, "feed", str(path), f"{self.seed}.{seed}"]
 
     def _copy_command(self, number: int) -> Callable[[Path, str], list[str]]:
         def command(path: Path, seed: str) -> list[str]:
@@ -128,7 +148,7 @@ class Story:
             if self.protocol == "classic":
                 settings |= CLASSIC
             return [
-                str(HERE / "copy_process.py"),
+                *self.program,
                 *(self.broker.address, SOURCE, TARGET, str(PARTITIONS), GROUP),
                 *(f"copy-{number}", str(path), f"{self.seed}.{seed}"),
                 *(f"{key}={value}" for key, value in settings.items()),
@@ -311,13 +331,18 @@ def main() -> None:
     parser.add_argument("--seed", type=int, default=None)
     parser.add_argument("--protocol", choices=("classic", "consumer"), default="classic")
     parser.add_argument("--folder", type=Path, default=None, help="kept; by default a new one")
+    parser.add_argument("--java", action="store_true", help="copy with Kafka's own clients")
     options = parser.parse_args()
     seed = random.SystemRandom().randrange(1 << 32) if options.seed is None else options.seed
     folder = options.folder or Path(tempfile.mkdtemp(prefix="ottla-exactly-once-"))
     print(f"seed {seed}, protocol {options.protocol}, {options.kills} kills, in {folder}")
     broker = build(folder / "broker", BROKER_OPTIONS).start()
     try:
-        story = Story(broker, folder, seed, options.protocol, lambda line: print(line, flush=True))
+        libs = fetch_kafka.find() if options.java else None
+        assert libs is not None or not options.java, "no jars: run scripts/fetch_kafka.py"
+        story = Story(
+            broker, folder, seed, options.protocol, lambda line: print(line, flush=True), libs
+        )
         for key, value in story.play(options.kills).items():
             print(f"{key}: {value}")
         assert broker.stop() in (0, 143), broker.tail()

@@ -8,7 +8,7 @@ from __future__ import annotations
 import os
 import signal
 import sys
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pytest
@@ -21,6 +21,9 @@ for _folder in (ROOT, ROOT / "scripts"):
 from bench.brokers import Broker, Kafka, Ottla  # noqa: E402
 
 import fetch_kafka  # noqa: E402
+
+MakeBroker = Callable[..., Broker]
+"""What the fixture `fresh_broker` is."""
 
 TARGET = os.environ.get("OTTLA_TEST_TARGET", "ottla")
 JVM_ENDED_BY_SIGNAL = {0, 130, 143}

@@ -10,14 +10,12 @@ from __future__ import annotations
 import shutil
 import signal
 import uuid
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from pathlib import Path
 
 import pytest
 
-from broker_harness import ROOT, TARGET, Broker, build, end, fetch_kafka, missing
-
-MakeBroker = Callable[..., Broker]
+from broker_harness import ROOT, TARGET, Broker, MakeBroker, build, end, fetch_kafka, missing
 
 
 def pytest_configure(config: pytest.Config) -> None:

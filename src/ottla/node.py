@@ -51,6 +51,8 @@ class Node:
         self.fetch_bytes_max: int = config["fetch.max.bytes"]
         self.endpoints: tuple[Endpoint, ...] = ()
         """Where clients are told to find this broker, by listener."""
+        self.addresses: list[tuple[str, int]] = []
+        """Where it listens: host as configured, and the port that was really opened."""
         self.failure: asyncio.Future[Exception] = asyncio.get_running_loop().create_future()
         """Resolved with the reason when the node can no longer do its work and has to stop."""
         self._config_from_file = config
@@ -114,9 +116,10 @@ class Node:
         self.server.start_serving()
 
     def _listen(self) -> tuple[Endpoint, ...]:
-        ports = {
-            listener.name: self.server.listen(listener)[1] for listener in self.config.listeners
-        }
+        ports = {}
+        for listener in self.config.listeners:
+            ports[listener.name] = self.server.listen(listener)[1]
+            self.addresses.append((listener.host, ports[listener.name]))
         return tuple(
             Endpoint(
                 advertised.name,

@@ -5,14 +5,14 @@ from __future__ import annotations
 import socket
 import threading
 import time
-from collections.abc import Callable
 
 import pytest
 from bench import wire
 from bench.brokers import Broker, answers
 from confluent_kafka.admin import AdminClient, NewTopic
 
-MakeBroker = Callable[..., Broker]
+from broker_harness import MakeBroker
+
 MEMORY_GROWTH_BYTES_MAX = 100 << 20
 
 

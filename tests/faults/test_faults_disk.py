@@ -6,18 +6,15 @@ import errno
 import shutil
 import subprocess
 import time
-from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from bench import wire
-from bench.brokers import Broker
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from broker_harness import missing
+from broker_harness import MakeBroker, missing
 
 SOURCE = Path(__file__).parent / "disk_faults.c"
-MakeBroker = Callable[..., Broker]
 
 
 @pytest.fixture(scope="session")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 import struct
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 
@@ -14,7 +14,8 @@ from bench.brokers import Broker, run_java
 from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
 
-MakeBroker = Callable[..., Broker]
+from broker_harness import MakeBroker
+
 BATCH = struct.Struct(">qiibIhiqqqhii")
 RECORDS = 3000
 START_MS = 1_700_000_000_000

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import shutil
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
@@ -12,7 +12,8 @@ from bench.brokers import Broker, Kafka
 from confluent_kafka import OFFSET_BEGINNING, Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
 
-MakeBroker = Callable[..., Broker]
+from broker_harness import MakeBroker
+
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 PER_CODEC = 400
 RECORDS = PER_CODEC * len(CODECS)

@@ -308,6 +308,7 @@ def test_kafkas_own_tool_reads_the_log(tmp_path: Path, kafka_libs: Path):
     ]
     assert [record["type"] for record in records] == [
         "FEATURE_LEVEL_RECORD",
+        "FEATURE_LEVEL_RECORD",
         "REGISTER_BROKER_RECORD",
         "BROKER_REGISTRATION_CHANGE_RECORD",
         "TOPIC_RECORD",
@@ -317,5 +318,5 @@ def test_kafkas_own_tool_reads_the_log(tmp_path: Path, kafka_libs: Path):
     ]
     assert '"leaderId":1' in dump
     assert "isvalid: false" not in dump
-    assert records[3]["data"]["name"] == "orders"
+    assert records[4]["data"]["name"] == "orders"
     assert records[4]["data"]["leader"] == 1

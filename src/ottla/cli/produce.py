@@ -98,7 +98,7 @@ def produce(
     - `ottla produce images --file cat.png --format raw --key cat -H type=image/png`
     """
     from ottla.cli.output import print_json, print_note
-    from ottla.cli.record_input import LineRules, parser
+    from ottla.cli.record_input import BadInput, LineRules, parser
     from ottla.cli.record_output import unescape
     from ottla.cli.session import with_cluster
     from ottla.client.produce import Producer, ProducerSettings
@@ -113,12 +113,15 @@ def produce(
         linger_ms=linger_ms,
         delivery_timeout_ms=timeout_ms,
     )
-    headers = parse_pairs(header or [], "--header")
     rules = LineRules(
         key_separator=unescape(key_separator) if key_separator else None,
         key=key.encode() if key is not None else None,
         null=null.encode() if null is not None else None,
-        headers=tuple((name, value.encode()) for name, value in headers.items()),
+        headers=tuple(
+            (name, value.encode())
+            for text in header or []
+            for name, value in parse_pairs([text], "--header").items()
+        ),
         partition=partition,
         timestamp_ms=(
             moments.parse_time(timestamp, moments.now_ms(), "--timestamp") if timestamp else None
@@ -132,14 +135,21 @@ def produce(
         with _source(file) as source:
             async with Producer(cluster, topic, settings) as producer:
                 records = _records(cluster.runtime, source, ends, parser(form, rules))
-                async for record in records:
-                    await producer.send(
-                        record.value,
-                        record.key,
-                        headers=record.headers,
-                        partition=record.partition,
-                        timestamp_ms=record.timestamp_ms,
-                    )
+                try:
+                    async for record in records:
+                        await producer.send(
+                            record.value,
+                            record.key,
+                            headers=record.headers,
+                            partition=record.partition,
+                            timestamp_ms=record.timestamp_ms,
+                        )
+                except BadInput as error:
+                    # What came before the bad line is sent, as it would be from a slower source.
+                    await producer.flush()
+                    raise BadInput(
+                        f"{error}; {producer.delivered_count} record(s) before it were sent"
+                    ) from None
             return producer.delivered_count
 
     count = with_cluster(bootstrap, work, timeout_ms=timeout_ms)

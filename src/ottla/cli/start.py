@@ -145,6 +145,9 @@ def _say_ready(node: Node, began: float) -> None:
     from ottla.runtime.clock import SystemClock
 
     places = ", ".join(_show(endpoint.host, endpoint.port) for endpoint in node.endpoints)
+    bound = ", ".join(_show(host or "*", port) for host, port in node.addresses)
+    if any((endpoint.host, endpoint.port) not in node.addresses for endpoint in node.endpoints):
+        places += f" (listening on {bound})"
     folders = ", ".join(str(Path(folder).resolve()) for folder in node.config.log_dirs)
     taken = SystemClock().now() - began
     print(f"Ottla {__version__} ready in {taken:.2f} s: {places}, data in {folders}", flush=True)
@@ -210,6 +213,8 @@ def gathered(
     ):
         if given and key in overrides:
             raise UsageError(f"{option} and -o {key}=... say the same twice")
+    if data == "":
+        raise UsageError("--data wants the name of a folder")
     if data:
         settings["log.dirs"] = data
     if listeners:

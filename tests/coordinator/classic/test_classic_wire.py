@@ -16,7 +16,7 @@ import pytest
 from bench.brokers import Broker
 from classic_stage import subscription
 
-from conftest import MakeBroker
+from broker_harness import MakeBroker
 from ottla.protocol.apis import api
 from ottla.protocol.codec import decoder, encoder
 from ottla.protocol.errors import ErrorCode

@@ -319,4 +319,4 @@ def test_kafkas_own_tool_reads_the_log(tmp_path: Path, kafka_libs: Path):
     assert '"leaderId":1' in dump
     assert "isvalid: false" not in dump
     assert records[4]["data"]["name"] == "orders"
-    assert records[4]["data"]["leader"] == 1
+    assert records[5]["data"]["leader"] == 1

@@ -30,9 +30,9 @@ bench: $(DEV_READY)  ## measure, beside Apache Kafka where its jars can be had
 sim: $(DEV_READY)  ## run the simulation: SEED=... replays one, RUNS=... how many
 	$(BIN)/python -m ottla.sim $(if $(SEED),--seed $(SEED)) $(if $(RUNS),--runs $(RUNS))
 
-soak: $(DEV_READY)  ## exactly once under kill -9 of everyone: ROUNDS=... kills, SEED=... replays the choices
-	$(BIN)/python tests/faults/exactly_once.py --kills $(or $(ROUNDS),50) --protocol classic $(if $(SEED),--seed $(SEED))
-	$(BIN)/python tests/faults/exactly_once.py --kills $(or $(ROUNDS),50) --protocol consumer $(if $(SEED),--seed $(SEED))
+soak: $(DEV_READY)  ## exactly once under kill -9 of everyone: ROUNDS=... kills, SEED=... makes the same choices
+	$(BIN)/python tests/faults/exactly_once.py --kills $(or $(ROUNDS),50) $(if $(SEED),--seed $(SEED))
+	$(BIN)/python tests/faults/exactly_once.py --kills $(or $(ROUNDS),50) $(if $(SEED),--seed $(SEED)) --protocol consumer
 
 $(VENV)/bin/python:
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Ottla needs Python 3.11 or newer; name one with PYTHON=...")'

@@ -118,6 +118,7 @@ class Copy:
                 lambda: self.producer.send_offsets_to_transaction(offsets, member, PATIENCE_S)
             )
             self._linger()
+            self.notes.tell("committing", attempt)
             patiently(lambda: self.producer.commit_transaction(PATIENCE_S))
         except KafkaException as failure:
             if not failure.args[0].txn_requires_abort():

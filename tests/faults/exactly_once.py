@@ -10,6 +10,7 @@ what the feed has committed; `exactly_once_check.py` holds the copy against it.
 from __future__ import annotations
 
 import argparse
+import json
 import os
 import random
 import signal
@@ -19,6 +20,7 @@ import tempfile
 import time
 from collections import Counter
 from collections.abc import Callable
+from contextlib import suppress
 from pathlib import Path
 from typing import Any
 
@@ -97,6 +99,15 @@ class Child:
     def said(self, what: str, *, last_only: bool = False) -> int:
         paths = self.paths[-1:] if last_only else self.paths
         return sum(note["what"] == what for path in paths for note in read_notes(path))
+
+    def last_word(self) -> str:
+        with suppress(OSError), self.paths[-1].open("rb") as notes:
+            notes.seek(-min(400, os.fstat(notes.fileno()).st_size), os.SEEK_END)
+            lines = notes.read().rpartition(b"\n")[0].splitlines()
+            if lines:
+                what: str = json.loads(lines[-1])["what"]
+                return what
+        return ""
 
     def notes(self) -> list[dict[str, Any]]:
         return [note for path in self.paths for note in read_notes(path)]
@@ -205,6 +216,8 @@ class Story:
 
     def _act(self, act: str) -> None:
         copy = self.chance.choice(self.copies)
+        if self.chance.random() < 0.6:
+            self._await_moment(copy, self.chance.choice(("begin", "committing")))
         match act:
             case "copy":
                 self._kill_and_restart([copy])
@@ -220,6 +233,13 @@ class Story:
                 self._zombie(copy, heir_dies=False)
             case "zombie and heir":
                 self._zombie(copy, heir_dies=True)
+
+    def _await_moment(self, copy: Child, what: str) -> None:
+        """Chance alone seldom hits the few milliseconds in which a commit is under way."""
+        deadline = time.monotonic() + 1.0
+        while copy.last_word() != what and time.monotonic() < deadline:
+            time.sleep(0.0005)
+        time.sleep(self.chance.uniform(0.0, 0.004))
 
     def _kill(self, child: Child) -> None:
         child.kill()

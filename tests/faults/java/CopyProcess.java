@@ -127,6 +127,7 @@ public class CopyProcess {
             }
             producer.sendOffsetsToTransaction(ends, consumer.groupMetadata());
             linger();
+            tell("committing", attempt, "");
             commit();
         } catch (ProducerFencedException failure) {
             throw failure;

@@ -83,7 +83,7 @@ def _arguments() -> argparse.Namespace:
         metavar="name",
         help=f"which to run, of {', '.join(SCENARIOS)} (default: all)",
     )
-    parser.add_argument("--quick", action="store_true", help="smaller loads: about five minutes")
+    parser.add_argument("--quick", action="store_true", help="smaller loads: four or five minutes")
     parser.add_argument("--alone", action="store_true", help="measure Ottla only")
     parser.add_argument("--folder", help="where the brokers keep their data (default: temporary)")
     return parser.parse_args()

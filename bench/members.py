@@ -121,9 +121,11 @@ class Member(Connection):
 
     async def _try_join(self) -> wire.Joined:
         frame = wire.join_frame(self.group.name, self.id, self.group.metadata)
-        while (joined := wire.parse_join(await self.ask(frame))).error in wire.NOT_READY:
+        while True:
+            joined = wire.parse_join(await self.ask(frame))
+            if joined.error not in wire.NOT_READY:
+                return joined
             await asyncio.sleep(RETRY_INTERVAL_S)
-        return joined
 
     def forget(self) -> None:
         self.id, self.generation, self.assignment = b"", -1, b""

@@ -14,6 +14,11 @@ from bench.brokers import Broker
 _NUMBERS = itertools.count()
 
 
+def _admin(broker: Broker) -> AdminClient:
+    # Warnings only: it tells of every event it throws away when it ends.
+    return AdminClient({"bootstrap.servers": broker.address, "log_level": 4})
+
+
 def new_topic(broker: Broker, partitions: int = 1) -> str:
     name = f"bench-{next(_NUMBERS)}-{uuid.uuid4().hex[:6]}"
     create(broker, name, partitions)
@@ -22,7 +27,7 @@ def new_topic(broker: Broker, partitions: int = 1) -> str:
 
 def create(broker: Broker, name: str, partitions: int) -> None:
     """Return once every partition has a leader that is told to clients."""
-    admin = AdminClient({"bootstrap.servers": broker.address})
+    admin = _admin(broker)
     admin.create_topics([NewTopic(name, partitions)], request_timeout=60)[name].result(60)
     deadline = time.monotonic() + 60
     while time.monotonic() < deadline:
@@ -35,7 +40,7 @@ def create(broker: Broker, name: str, partitions: int) -> None:
 
 def delete(broker: Broker, name: str) -> None:
     """Best effort: the folder goes with the broker anyway."""
-    admin = AdminClient({"bootstrap.servers": broker.address})
+    admin = _admin(broker)
     try:
         admin.delete_topics([name])[name].result(30)
     except KafkaException:

@@ -52,10 +52,11 @@ BROKER_OPTIONS = {
     "log.cleaner.backoff.ms": "2000",
 }
 CLASSIC = {"session.timeout.ms": str(SESSION_MS), "heartbeat.interval.ms": "300"}
-# A zombie is a process that is stopped, replaced and woken. 10 kills, in any order.
+# A zombie is a process that is stopped, replaced and woken; a sleeper is not replaced, but its
+# partitions go to the others. 10 kills, in any order.
 DECK = (
     *("copy", "broker", "feed", "broker and copy", "everyone"),
-    *("zombie", "zombie and heir"),
+    *("zombie", "zombie and heir", "sleeper"),
 )
 
 
@@ -142,6 +143,7 @@ class Story:
         self.kills: Counter[str] = Counter()
         self.zombies: list[subprocess.Popen[bytes]] = []
         self.fenced = 0
+        self.sleepers = 0
         self.given_up: list[str] = []
         self.worst_pause_s = 0.0
         self.feed = Child(folder, "feed", self._feed_command)
@@ -192,6 +194,7 @@ class Story:
             "kills": dict(self.kills),
             "kills_total": self.kills.total(),
             "zombies_fenced": self.fenced,
+            "sleepers": self.sleepers,
             "worst_pause_s": round(self.worst_pause_s, 1),
             "given_up": self.given_up,
             **found,
@@ -233,6 +236,8 @@ class Story:
                 self._zombie(copy, heir_dies=False)
             case "zombie and heir":
                 self._zombie(copy, heir_dies=True)
+            case "sleeper":
+                self._sleeper(copy)
 
     def _await_moment(self, copy: Child, what: str) -> None:
         """Chance alone seldom hits the few milliseconds in which a commit is under way."""
@@ -283,6 +288,16 @@ class Story:
         last = read_notes(path)[-1]
         assert zombie.returncode == FENCED, f"a zombie ended with {zombie.returncode}: {last}"
         self.fenced += 1
+
+    def _sleeper(self, copy: Child) -> None:
+        """What it had begun is stale when it wakes: the group refuses it, not the transaction."""
+        assert copy.process is not None
+        self._await("it has begun", lambda: copy.said("committed", last_only=True) > 0)
+        self._await_moment(copy, "begin")
+        os.kill(copy.process.pid, signal.SIGSTOP)
+        time.sleep(SESSION_MS / 1000 + self.chance.uniform(0.5, 1.5))
+        os.kill(copy.process.pid, signal.SIGCONT)
+        self.sleepers += 1
 
     # Waiting, always with an end.
 

@@ -130,10 +130,16 @@ def check(story: Story, live: LiveReader) -> dict[str, Any]:
     return {
         "records": len(copied),
         "transactions": len({one.value.split()[1] for one in copied}),
-        "aborted_by_copies": sum(copy.said("aborted") for copy in story.copies),
+        "aborted_by_copies": dict(aborts(story)),
         **cut_short,
         "fed_transactions": story.feed.said("fed"),
     }
+
+
+def aborts(story: Story) -> Counter[str]:
+    notes = [note for copy in story.copies for note in copy.notes()]
+    reasons = [note["reason"] for note in notes if note["what"] == "aborted"]
+    return Counter("by itself" if one == "by itself" else "refused" for one in reasons)
 
 
 def await_count(story: Story, live: LiveReader, count: int) -> None:

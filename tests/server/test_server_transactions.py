@@ -5,6 +5,7 @@ With OTTLA_TEST_TARGET=kafka the same is asked of Apache Kafka.
 
 from __future__ import annotations
 
+import signal
 import threading
 import time
 from collections.abc import Iterator
@@ -24,6 +25,7 @@ from server_wire import (
     until_served,
 )
 
+from broker_harness import build, end
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.describe_producers import DescribeProducersRequest, TopicRequest
 from ottla.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic, PartitionData
@@ -44,6 +46,23 @@ from ottla.records.reader import read_records
 FETCH = 12
 COMMITTED, UNCOMMITTED = 1, 0
 PRODUCE_VERSIONS = range(3, 14)
+
+
+@pytest.fixture(
+    scope="module",
+    params=[{}, {"log.flush.interval.messages": "1"}],
+    ids=["answered at once", "answered when flushed"],
+)
+def broker(
+    tmp_path_factory: pytest.TempPathFactory, request: pytest.FixtureRequest
+) -> Iterator[Broker]:
+    """With flushes, coordinators and partitions take their time, and requests have to wait."""
+    one = build(tmp_path_factory.mktemp("transactions"), request.param)
+    try:
+        yield one.start()
+        end(one, signal.SIGTERM)
+    finally:
+        one.remove()
 
 
 @pytest.fixture

@@ -3,7 +3,7 @@
 A snapshot holds only the last batch of each producer. A client that had more in flight when the
 broker stopped sends all of them again, and those before the last must be recognised too, or the
 first of them looks like a gap. So after a snapshot is loaded, the headers of the batches just
-before it are read. Kafka does without this, and such a client fails or writes twice.
+before it are read. (Kafka does without: such a client is told OUT_OF_ORDER_SEQUENCE_NUMBER.)
 """
 
 from __future__ import annotations

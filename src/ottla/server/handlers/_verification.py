@@ -52,7 +52,6 @@ class Inquiry:
 
     def ask(self) -> bool:
         """Ask now; True if the answer is there and final."""
-        self._errors = None
         self._node.coordinators.transactions.take_part(
             self._id,
             self._client,
@@ -60,7 +59,7 @@ class Inquiry:
             add=self._version >= PROTOCOL_2_FROM,
             then=self._take_answer,
         )
-        return self._errors is not None and not self._is_worth_another
+        return self._errors is not None and not self.is_worth_another
 
     def _take_answer(self, verdicts: Verdicts) -> None:
         self._errors = verdicts
@@ -68,7 +67,7 @@ class Inquiry:
             self._answered.set_result(None)
 
     @property
-    def _is_worth_another(self) -> bool:
+    def is_worth_another(self) -> bool:
         """A client of protocol 2 may begin a transaction while the markers of its last one are
         still being written. That takes a moment, so the broker tries again in its stead."""
         return (
@@ -77,18 +76,10 @@ class Inquiry:
             and ErrorCode.CONCURRENT_TRANSACTIONS in self._errors.values()
         )
 
-    async def wait(self) -> None:
-        """Until there is an answer to build on."""
-        clock, config = self._node.runtime.clock, self._node.config
-        give_up = clock.now() + config["add.partitions.to.txn.retry.backoff.max.ms"] / 1000
-        while True:
-            if self._errors is None:
-                self._answered = asyncio.get_running_loop().create_future()
-                await self._answered
-            if not self._is_worth_another or clock.now() >= give_up:
-                return
-            await asyncio.sleep(config["add.partitions.to.txn.retry.backoff.ms"] / 1000)
-            self.ask()
+    async def answered(self) -> None:
+        if self._errors is None:
+            self._answered = asyncio.get_running_loop().create_future()
+            await self._answered
 
     def error_of(self, place: Place) -> KafkaError | None:
         """Why nothing may be appended there, in words that a producer knows what to do with."""

@@ -7,6 +7,7 @@ transaction to a partition, if its coordinator does not answer at once.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Coroutine, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
@@ -189,11 +190,13 @@ class Production:
             return True
         if not self._must_verify:
             return True
+        self._inquiry = None
         for item in items:
-            try:
-                self._begin_verification(item)
-            except KafkaError as error:
-                item.error = error
+            if item.error is None:
+                try:
+                    self._begin_verification(item)
+                except KafkaError as error:
+                    item.error = error
         if self._inquiry is None:
             return True
         if not self._inquiry.ask():
@@ -247,9 +250,22 @@ class Production:
         if unopened:
             await self._context.node.runtime.in_thread(self._open, unopened)
         if self._inquiry is not None:
-            await self._inquiry.wait()
-            self._take_verdicts()
+            await self._await_verdicts()
         return self.append()
+
+    async def _await_verdicts(self) -> None:
+        """Each attempt is a question of its own: the marker that the coordinator was waiting for
+        makes the one before void."""
+        clock, config = self._context.node.runtime.clock, self._context.node.config
+        give_up = clock.now() + config["add.partitions.to.txn.retry.backoff.max.ms"] / 1000
+        while self._inquiry is not None:
+            await self._inquiry.answered()
+            if not self._inquiry.is_worth_another or clock.now() >= give_up:
+                self._take_verdicts()
+                return
+            await asyncio.sleep(config["add.partitions.to.txn.retry.backoff.ms"] / 1000)
+            if self._verify(self._transactional or ()):
+                return
 
     def _open(self, items: Sequence[_Item]) -> None:
         for item in items:

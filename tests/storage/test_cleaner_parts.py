@@ -46,7 +46,7 @@ def test_the_map_knows_the_last_offset_of_each_key(rows: list[tuple[bytes, bool]
     expected: dict[bytes, int] = {}
     for offset, (key, is_put) in enumerate(rows):
         if is_put:
-            assert offsets.put([key], [offset]) is None
+            assert offsets.put([key], [offset], 0, 0) is None
             expected[key] = offset
     keys = [key for key, _ in rows]
     assert offsets.find(keys) == [expected.get(key, -1) for key in keys]
@@ -57,10 +57,10 @@ def test_the_map_knows_the_last_offset_of_each_key(rows: list[tuple[bytes, bool]
 def test_a_full_map_says_where_it_stopped_and_still_takes_known_keys() -> None:
     offsets = OffsetMap(ENTRY_BYTES * 101, 0.9)
     keys = [b"%d" % number for number in range(200)]
-    assert offsets.put(keys, range(200)) == 90
+    assert offsets.put(keys, range(200), 0, 0) == 90
     assert offsets.entries == 90
-    assert offsets.put([b"5"], [500]) is None
-    assert offsets.put([b"new"], [501]) == 501
+    assert offsets.put([b"5"], [500], 0, 0) is None
+    assert offsets.put([b"new"], [1], 500, 0) == 501
     assert offsets.find([b"5", b"89", b"90", b"new"]) == [500, 89, -1, -1]
 
 
@@ -71,7 +71,7 @@ def test_the_map_never_uses_more_memory_than_it_was_given() -> None:
     assert len(offsets._buffer) > 0.99 * given_bytes
     chance = random.Random(1)
     count = 0
-    while offsets.put([chance.randbytes(20)], [count]) is None:
+    while offsets.put([chance.randbytes(20)], [count], 0, 0) is None:
         count += 1
     assert len(offsets._buffer) <= given_bytes
     assert 0.89 < offsets.utilization <= 0.9
@@ -84,8 +84,14 @@ def test_a_map_too_small_for_any_key_is_refused() -> None:
 
 def test_offset_zero_is_an_offset_like_any_other() -> None:
     offsets = OffsetMap(ENTRY_BYTES * 10, 0.9)
-    offsets.put([b"a"], [0])
+    offsets.put([b"a"], [0], 0, 0)
     assert offsets.find([b"a", b"b"]) == [0, -1]
+
+
+def test_records_without_a_key_or_before_the_dirty_part_are_not_noted() -> None:
+    offsets = OffsetMap(ENTRY_BYTES * 10, 0.9)
+    assert offsets.put([b"a", None, b"b"], [0, 1, 2], 10, 12) is None
+    assert offsets.find([b"a", b"b"]) == [-1, 12]
 
 
 # The walk

@@ -19,7 +19,7 @@ from queue import SimpleQueue
 from typing import Any, BinaryIO, Protocol
 
 _SIZE = struct.Struct(">I")
-CHILD_NICENESS = 5
+CHILD_NICENESS = 10
 """Background work gives way to the broker where both want the processor."""
 
 

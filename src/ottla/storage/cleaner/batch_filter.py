@@ -128,7 +128,7 @@ class BatchFilter:
             header.attributes & DELETE_HORIZON_BIT != 0 and header.base_timestamp <= self._now_ms
         )
         end_offset, base_offset = self._map.end_offset, header.base_offset
-        kept = []
+        kept: list[int] = []
         found = self._map.find(walked.keys)
         for index, (delta, last_offset) in enumerate(zip(walked.offset_deltas, found, strict=True)):
             offset = base_offset + delta

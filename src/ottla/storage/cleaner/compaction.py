@@ -138,13 +138,7 @@ class Compaction:
         if transactions.batch_read(header) or not header[12]:
             return None
         walked = walk(payload_of(BatchHeader._make(header), batch), header[12])
-        first = self._job.first_dirty_offset
-        keys, offsets = [], []
-        for key, delta in zip(walked.keys, walked.offset_deltas, strict=True):
-            if key is not None and header[0] + delta >= first:
-                keys.append(key)
-                offsets.append(header[0] + delta)
-        return self._map.put(keys, offsets)
+        return self._map.put(walked.keys, walked.offset_deltas, header[0], self._map.end_offset)
 
     # The copy
 

@@ -41,10 +41,16 @@ class OffsetMap:
     def utilization(self) -> float:
         return self.entries / self._slots
 
-    def put(self, keys: Iterable[bytes], offsets: Iterable[int]) -> int | None:
-        """Note the offsets, which ascend; the first one for which there was no room."""
+    def put(
+        self, keys: Iterable[bytes | None], deltas: Iterable[int], base_offset: int, first: int
+    ) -> int | None:
+        """Note the records of a batch from offset `first` on that have a key; the offset of the
+        first one for which there was no room."""
         buffer, stored, slots = self._buffer, self._offsets, self._slots
-        for key, offset in zip(keys, offsets, strict=True):
+        for key, delta in zip(keys, deltas, strict=True):
+            offset = base_offset + delta
+            if key is None or offset < first:
+                continue
             digest = blake2b(key, digest_size=HASH_BYTES).digest()
             number = hash(digest)
             slot = number % slots

@@ -40,7 +40,12 @@ def walk(payload: bytes, count: int) -> WalkedRecords:
             raw = payload[position]
             position += 1
             if raw > 0x7F:
-                raw, position = _long_varint(payload, position - 1)
+                following = payload[position]
+                if following < 0x80:  # Most records: 64 to 8,191 bytes.
+                    raw = raw & 0x7F | following << 7
+                    position += 1
+                else:
+                    raw, position = _long_varint(payload, position - 1)
             end = position + (raw >> 1)
             if end > limit or raw & 1:
                 raise _broken(f"a record at byte {position} claims to end at byte {end} of {limit}")

@@ -137,3 +137,10 @@ def test_a_tagged_field_of_another_size_than_it_says_is_malformed() -> None:
     assert data.endswith(b"\x01\x00\x04\x04abc")
     with pytest.raises(MalformedMessage, match="cluster_id"):
         decoder(FetchRequest, 12)(data[:-7] + b"\x01\x00\x05\x04abcd", 0)
+
+
+def test_a_request_with_absurdly_many_elements_is_refused_before_they_are_read() -> None:
+    count = 1_000_000
+    body = write_uvarint(count + 1) + b"\x01\x00" * count + bytes(4)
+    with pytest.raises(MalformedMessage, match="elements in all"):
+        decoder(MetadataRequest, 9)(body, 0)

@@ -233,3 +233,10 @@ def test_only_another_codec_or_an_impossible_maximum_timestamp_needs_a_rewrite()
     assert needs_rewrite(plain, ProduceRules(compression=Codec.LZ4))
     assert needs_rewrite(packed, ProduceRules(compression=Codec.NONE))
     assert needs_rewrite(plain._replace(max_timestamp=-1), ProduceRules())
+
+
+def test_more_records_than_the_bytes_could_hold_are_refused() -> None:
+    batch = changed(">i", 57, 1_000_000, seal=False)
+    struct.pack_into(">i", batch, 23, 999_999)
+    struct.pack_into(">I", batch, 17, crc32c(memoryview(batch)[21:]))
+    assert verdict(batch) is ErrorCode.INVALID_RECORD

@@ -6,6 +6,7 @@ import asyncio
 import errno
 import logging
 import os
+import re
 import shutil
 from collections.abc import Awaitable, Callable
 from pathlib import Path
@@ -17,9 +18,10 @@ from storage_tools import NOW_MS, TOPIC_ID, FaultyDisk, append, file_names, valu
 from ottla.config.broker import BrokerConfig
 from ottla.config.topic import TopicConfig
 from ottla.protocol.errors import ErrorCode, KafkaError
+from ottla.protocol.uuids import to_text
 from ottla.runtime.os_runtime import OsRuntime
 from ottla.storage.errors import LogDirFailure, LogFailed
-from ottla.storage.log_dir import LogDirInUse
+from ottla.storage.log_dir import LogDirInUse, LogDirUnidentified
 from ottla.storage.log_manager import LogManager, StorageError
 
 FIXTURES = Path(__file__).parent / "fixtures" / "kafka"
@@ -179,12 +181,28 @@ def test_the_same_partition_in_two_folders_is_refused(tmp_path: Path) -> None:
             manager = await started(runtime, broker_config(tmp_path / name))
             manager.create("t", 0, TOPIC_ID, DEFAULT)
             await manager.close()
-        (tmp_path / "b" / "meta.properties").unlink()
+        own = (tmp_path / "a" / "meta.properties").read_text()
+        (tmp_path / "b" / "meta.properties").write_text(
+            re.sub("directory.id=.*", f"directory.id={to_text(TOPIC_ID)}", own)
+        )
         manager = LogManager(runtime, broker_config(tmp_path / "a", tmp_path / "b"))
         await manager.open()
         with pytest.raises(StorageError, match="same partition"):
             await manager.load(lambda _: DEFAULT)
         await manager.close()
+
+    in_runtime(test)
+
+
+def test_partitions_without_meta_properties_are_refused_and_not_adopted(tmp_path: Path) -> None:
+    async def test(runtime: OsRuntime) -> None:
+        manager = await started(runtime, broker_config(tmp_path))
+        manager.create("t", 0, TOPIC_ID, DEFAULT)
+        await manager.close()
+        (tmp_path / "meta.properties").unlink()
+        with pytest.raises(LogDirUnidentified, match=r"t-0.*no meta.properties.*put the file back"):
+            await LogManager(runtime, broker_config(tmp_path)).open()
+        assert not (tmp_path / "meta.properties").exists()
 
     in_runtime(test)
 
@@ -404,6 +422,7 @@ def test_a_log_in_an_old_format_is_unusable_and_the_rest_goes_on(tmp_path: Path)
     async def test(runtime: OsRuntime) -> None:
         from test_storage_recovery import legacy_message
 
+        await (await started(runtime, broker_config(tmp_path))).close()
         (tmp_path / "old-0").mkdir()
         (tmp_path / "old-0" / "00000000000000000000.log").write_bytes(legacy_message(0))
         manager = await started(runtime, broker_config(tmp_path))
@@ -449,6 +468,7 @@ def test_a_folder_that_was_never_loaded_keeps_its_checkpoints(tmp_path: Path) ->
 
 def test_the_metadata_log_and_strangers_are_left_alone(tmp_path: Path) -> None:
     async def test(runtime: OsRuntime) -> None:
+        await (await started(runtime, broker_config(tmp_path))).close()
         for name in ("__cluster_metadata-0", "lost+found", f"t-0.{'ab' * 16}-stray", "not-a-log"):
             (tmp_path / name).mkdir()
         manager = await started(runtime, broker_config(tmp_path))

@@ -125,7 +125,7 @@ def explain(error: Exception, config: BrokerConfig) -> str | None:
 
     from ottla.protocol.errors import KafkaError
     from ottla.storage.errors import CorruptFile
-    from ottla.storage.log_dir import LogDirInUse
+    from ottla.storage.log_dir import LogDirInUse, LogDirUnidentified
     from ottla.storage.log_manager import StorageError
 
     if isinstance(error, gaierror):
@@ -135,7 +135,7 @@ def explain(error: Exception, config: BrokerConfig) -> str | None:
         place = f"{error.filename}: " if error.filename else ""
         advice = {errno.EADDRINUSE: "; is another broker running? --listener HOST:0 picks a port"}
         return f"{place}{error.strerror or error}{advice.get(error.errno or 0, '')}"
-    if isinstance(error, (KafkaError, CorruptFile, LogDirInUse, StorageError)):
+    if isinstance(error, (KafkaError, CorruptFile, LogDirInUse, LogDirUnidentified, StorageError)):
         return str(error)
     return None
 

@@ -22,6 +22,10 @@ from ottla.protocol.source import (
 )
 from ottla.protocol.wire import skip_tags, uvarint
 
+# A request of 40 MB could name 20 million topics, and hold up everybody for half a minute. Nobody
+# has so many; a response may, and is decoded by whoever asked for it.
+REQUEST_ELEMENTS_MAX = 500_000
+
 # Unpackers for arrays are kept up to this many elements; larger ones are made as needed.
 _KEPT_ELEMENTS_MAX = 64
 
@@ -84,6 +88,8 @@ class DecoderWriter:
         title = f"{self.cls.__name__} v{self.version}"
         with source.block("def decode(data, pos=0):"):
             source.emit(f"if type(data) is not {kind}: data = {kind}(data)", "size = len(data)")
+            if self._is_bounded:
+                source.emit(f"left = {REQUEST_ELEMENTS_MAX}")
             with source.block("try:"):
                 self._struct(self.cls, "message", title)
                 self._flush()
@@ -91,6 +97,10 @@ class DecoderWriter:
             with source.block("except malformed_causes as cause:"):
                 source.emit(f"raise Malformed(f'{title}: {{cause}}') from cause")
         return source
+
+    @property
+    def _is_bounded(self) -> bool:
+        return self.cls.__name__.endswith("Request")
 
     # Reading fixed sizes together
 
@@ -218,6 +228,9 @@ class DecoderWriter:
     def _elements(self, field: Field, kind: str, place: str, count: str, path: str) -> None:
         source = self.source
         items, item = source.fresh("items"), source.fresh("item")
+        if self._is_bounded:
+            too_many = self._fail(f"{path}: more than {REQUEST_ELEMENTS_MAX} elements in all")
+            source.emit(f"left -= {count}", f"if left < 0: {too_many}")
         source.emit(f"{place} = {items} = []")
         with source.block(f"for _ in range({count}):"):
             if field.struct_class is not None:

@@ -41,6 +41,8 @@ __all__ = [
 ]
 
 ZSTD_PRODUCE_VERSION_MIN = 7
+RECORD_BYTES_MIN = 7
+"""Length, attributes, two deltas, two null lengths and the count of headers, one byte each."""
 _LEGACY_BATCH_SIZE_MIN = LOG_OVERHEAD + 14
 _REFUSED_BITS = CONTROL_BIT | LOG_APPEND_TIME_BIT
 _LZ4, _ZSTD = int(Codec.LZ4), int(Codec.ZSTD)
@@ -99,6 +101,7 @@ def check_produced(records: memoryview, rules: ProduceRules, produce_version: in
         and length + LOG_OVERHEAD == size <= rules.max_message_bytes
         and base_offset == 0
         and delta + 1 == count > 0
+        and (bits & CODEC_MASK or count * RECORD_BYTES_MIN <= size - HEADER_SIZE)
         and bits & CODEC_MASK <= (_ZSTD if produce_version >= ZSTD_PRODUCE_VERSION_MIN else _LZ4)
         and not bits & _REFUSED_BITS
         and (sequence >= 0 if producer_id >= 0 else not bits & TRANSACTIONAL_BIT)
@@ -170,6 +173,9 @@ def _check_count(header: BatchHeader) -> None:
             f"the last offset delta is {header.last_offset_delta}, which does not go with "
             f"{header.record_count} records"
         )
+    room = header.size - HEADER_SIZE
+    if not header.attributes & CODEC_MASK and header.record_count * RECORD_BYTES_MIN > room:
+        raise _invalid(f"{header.record_count} records do not fit into {room} bytes")
 
 
 def _check_attributes(header: BatchHeader) -> None:

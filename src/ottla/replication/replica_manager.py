@@ -76,6 +76,12 @@ class ReplicaManager:
         for topic in image.topics.values():
             self._host(topic, image)
         self._starting = False
+        if self._to_create:
+            log.warning(
+                "partitions have no folder; empty ones are made",
+                count=len(self._to_create),
+                first=str(next(iter(self._to_create))),
+            )
         self._create_logs_soon()
 
     def apply(self, delta: MetadataDelta, image: MetadataImage) -> None:

@@ -17,6 +17,7 @@ from ottla.storage.meta_properties import (
     read_meta_properties,
     write_meta_properties,
 )
+from ottla.storage.names import parse_partition_dir_name
 
 logger = logging.getLogger("ottla.storage.dirs")
 
@@ -30,6 +31,17 @@ class LogDirInUse(RuntimeError):
         super().__init__(
             f"data folder {path} is used by another broker (its file {LOCK_NAME} is locked): "
             "stop that one, or choose another folder with log.dirs"
+        )
+
+
+class LogDirUnidentified(RuntimeError):
+    """There are partitions in the folder, and nothing says whose."""
+
+    def __init__(self, path: str, example: str) -> None:
+        super().__init__(
+            f"data folder {path} holds partitions ({example}) but no meta.properties, so it cannot "
+            "be told which cluster and node they belong to: put the file back (version=1, "
+            "cluster.id, node.id, directory.id), or choose an empty folder with log.dirs"
         )
 
 
@@ -73,9 +85,14 @@ class LogDir:
         except BlockingIOError:
             raise LogDirInUse(self.path) from None
         properties = read_meta_properties(self._disk, self.path)
+        if properties is None and (used := self._partition_folders()):
+            raise LogDirUnidentified(self.path, used[0])
         self.was_clean = take_marker(self._disk, self.path)
         self.online = True
         return properties
+
+    def _partition_folders(self) -> list[str]:
+        return [name for name in self.partition_names() if parse_partition_dir_name(name)]
 
     def identify(self, properties: MetaProperties) -> None:
         write_meta_properties(self._disk, self.path, properties)

@@ -18,13 +18,14 @@ DELETE_DIR_SUFFIX = "-delete"
 FUTURE_DIR_SUFFIX = "-future"
 STRAY_DIR_SUFFIX = "-stray"
 
+OFFSET_DIGITS = 20
 NAME_LENGTH_MAX = 255
 """Longest name of a folder entry on the common file systems."""
 
 
 def offset_name(offset: int, suffix: str) -> str:
     """Zero-padded, so that names sort as offsets do."""
-    return f"{offset:020d}{suffix}"
+    return f"{offset:0{OFFSET_DIGITS}d}{suffix}"
 
 
 def offset_in_name(name: str, suffix: str) -> int | None:
@@ -32,7 +33,9 @@ def offset_in_name(name: str, suffix: str) -> int | None:
     if not name.endswith(suffix):
         return None
     digits = name[: len(name) - len(suffix)]
-    return int(digits) if digits.isascii() and digits.isdigit() else None
+    if len(digits) != OFFSET_DIGITS or not (digits.isascii() and digits.isdigit()):
+        return None
+    return int(digits)
 
 
 def leading_offset(name: str) -> int | None:

@@ -79,6 +79,7 @@ def consume(
 
     - `ottla consume orders -p 0 -o -10 -e -f '%p/%o %d %k=%v\n'`
     """
+    from ottla.cli.output import print_note
     from ottla.cli.record_output import renderer, unescape
     from ottla.cli.session import with_cluster
     from ottla.client.admin import Admin
@@ -103,6 +104,9 @@ def consume(
         # The end first: records that arrive in between then belong to what comes after it.
         ends = await _ends(admin, topic, indexes, end, follow, isolation)
         starts = await moments.resolve(admin, topic, indexes, begin, isolation=isolation)
+        for index in indexes:
+            if ends is not None and starts[index] > ends[index]:
+                print_note(f"{topic}-{index} ends at {ends[index]}, before {starts[index]}.")
         settings = ReaderSettings(isolation=isolation)
         reader = TopicReader(cluster, topic, starts, ends=ends, settings=settings)
         await _print_all(reader, render, records_max)
@@ -138,13 +142,17 @@ async def _print_all(reader: TopicReader, render: Render, records_max: int | Non
     try:
         async for fetched in fetches:
             stop = reader.end_of(fetched.partition)
-            lines = [
-                render(fetched.partition, record)
-                for record in fetched.records()
-                if stop is None or record.offset < stop
-            ]
-            out.write(b"".join(lines if left is None else lines[:left]))
-            out.flush()
+            lines: list[bytes] = []
+            try:
+                # Kept also if a damaged batch ends it: what came before is printed all the same.
+                lines.extend(
+                    render(fetched.partition, record)
+                    for record in fetched.records()
+                    if stop is None or record.offset < stop
+                )
+            finally:
+                out.write(b"".join(lines if left is None else lines[:left]))
+                out.flush()
             if left is not None:
                 left -= len(lines)
                 if left <= 0:

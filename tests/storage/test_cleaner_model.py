@@ -19,6 +19,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
+import pytest
 from cleaner_tools import (
     all_records,
     cleaning,
@@ -57,17 +58,13 @@ PARTITION = ("t", 0)
 PRODUCERS = (1, 2)
 
 Step = tuple[str, int, int]
+NAMES = (
+    *("put", "put", "put", "transact", "transact", "end", "end", "roll", "flush"),
+    *("clean", "clean", "some", "wait", "doom", "close", "truncate"),
+)
+NUMBER_MAX = 1000
 STEPS = st.lists(
-    st.tuples(
-        st.sampled_from(
-            [
-                *("put", "put", "put", "transact", "transact", "end", "end", "roll", "flush"),
-                *("clean", "clean", "some", "wait", "doom", "close", "truncate"),
-            ]
-        ),
-        st.integers(0, 1000),
-        st.integers(0, 1000),
-    ),
+    st.tuples(st.sampled_from(NAMES), st.integers(0, NUMBER_MAX), st.integers(0, NUMBER_MAX)),
     min_size=10,
     max_size=120,
 )
@@ -387,10 +384,25 @@ class Story:
 
 
 @settings(
-    max_examples=150, deadline=None, suppress_health_check=[HealthCheck.too_slow], print_blob=True
+    max_examples=100, deadline=None, suppress_health_check=[HealthCheck.too_slow], print_blob=True
 )
 @given(STEPS, st.integers(0, 2**32))
 def test_compaction_loses_nothing_and_brings_nothing_back(steps: list[Step], seed: int) -> None:
+    live_through(steps, seed)
+
+
+@pytest.mark.parametrize("seed", range(40))
+def test_long_stories_end_well(seed: int) -> None:
+    """Chance makes them long and busy; Hypothesis likes short ones."""
+    chance = random.Random(seed)
+    steps = [
+        (chance.choice(NAMES), chance.randrange(NUMBER_MAX), chance.randrange(NUMBER_MAX))
+        for _ in range(150)
+    ]
+    live_through(steps, seed)
+
+
+def live_through(steps: list[Step], seed: int) -> None:
     story = Story(seed)
     for step in steps:
         story.take(step)

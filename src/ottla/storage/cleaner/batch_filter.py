@@ -18,6 +18,7 @@ from ottla.records.header import (
     CODEC_MASK,
     CONTROL_BIT,
     DELETE_HORIZON_BIT,
+    HEADER_SIZE,
     LOG_APPEND_TIME_BIT,
     NO_TIMESTAMP,
     BatchHeader,
@@ -69,7 +70,7 @@ class BatchFilter:
             return _without_records(header) if must_stay else None
         if header[0] >= self._map.end_offset and header[12]:
             return Kept(batch, header[8], header[12])
-        kept = self._filter(BatchHeader._make(header), batch) if header[12] else None
+        kept = self._filter(header, batch) if header[12] else None
         if kept is None and must_stay:
             return _without_records(header)
         return kept
@@ -92,42 +93,38 @@ class BatchFilter:
         if may_go and not must_stay and has_horizon and header[7] <= self._now_ms:
             return None
         if may_go and header[12] and not has_horizon and self._is_mapped(header):
-            fields = BatchHeader._make(header)
-            payload = payload_of(fields, batch)
-            walked = walk(payload, fields.record_count)
-            whole = list(range(fields.record_count))
-            return self._with_horizon(fields, payload, walked, whole)
+            payload = records_of(header, batch)
+            walked = walk(payload, header[12])
+            return self._with_horizon(header, payload, walked, list(range(header[12])))
         return Kept(batch, header[8], header[12], aborted)
 
     def _is_mapped(self, header: HeaderFields) -> bool:
         """All older records of the same keys go in this run: from now on the horizon counts."""
         return header[0] + header[6] < self._map.end_offset
 
-    def _filter(self, header: BatchHeader, batch: memoryview) -> Kept | None:
-        payload = payload_of(header, batch)
-        walked = walk(payload, header.record_count)
+    def _filter(self, header: HeaderFields, batch: memoryview) -> Kept | None:
+        payload = records_of(header, batch)
+        walked = walk(payload, header[12])
         kept = self._kept_records(header, walked)
         if not kept:
             return None
         tombstones = walked.tombstones
         needs_horizon = (
-            not header.attributes & DELETE_HORIZON_BIT
+            not header[5] & DELETE_HORIZON_BIT
             and self._is_mapped(header)
             and any(tombstones)
             and any(tombstones[index] for index in kept)
         )
         if needs_horizon:
             return self._with_horizon(header, payload, walked, kept)
-        if len(kept) == header.record_count:
-            return Kept(batch, header.max_timestamp, header.record_count)
+        if len(kept) == header[12]:
+            return Kept(batch, header[8], header[12])
         return _with_fewer_records(header, payload, walked, kept)
 
-    def _kept_records(self, header: BatchHeader, walked: WalkedRecords) -> list[int]:
+    def _kept_records(self, header: HeaderFields, walked: WalkedRecords) -> list[int]:
         """Indexes of the records that stay: the last of their key, or unknown to the map."""
-        tombstones_go = (
-            header.attributes & DELETE_HORIZON_BIT != 0 and header.base_timestamp <= self._now_ms
-        )
-        end_offset, base_offset = self._map.end_offset, header.base_offset
+        tombstones_go = header[5] & DELETE_HORIZON_BIT and header[7] <= self._now_ms
+        end_offset, base_offset = self._map.end_offset, header[0]
         kept: list[int] = []
         found = self._map.find(walked.keys)
         for index, (delta, last_offset) in enumerate(zip(walked.offset_deltas, found, strict=True)):
@@ -144,8 +141,9 @@ class BatchFilter:
         return kept
 
     def _with_horizon(
-        self, header: BatchHeader, payload: bytes, walked: WalkedRecords, kept: list[int]
+        self, fields: HeaderFields, payload: bytes, walked: WalkedRecords, kept: list[int]
     ) -> Kept:
+        header = BatchHeader._make(fields)
         timestamps = _timestamps(header, walked, kept)
         horizon_ms = self._delete_horizon_ms
         starts = [0, *walked.ends]
@@ -162,9 +160,17 @@ class BatchFilter:
         return _sealed(changed, records)
 
 
+def records_of(header: HeaderFields, batch: memoryview) -> bytes:
+    """The bytes of a batch's records, decompressed."""
+    if not header[5] & CODEC_MASK:
+        return bytes(batch[HEADER_SIZE:])
+    return payload_of(BatchHeader._make(header), batch)
+
+
 def _with_fewer_records(
-    header: BatchHeader, payload: bytes, walked: WalkedRecords, kept: list[int]
+    fields: HeaderFields, payload: bytes, walked: WalkedRecords, kept: list[int]
 ) -> Kept:
+    header = BatchHeader._make(fields)
     starts = [0, *walked.ends]
     records = b"".join([payload[starts[index] : starts[index + 1]] for index in kept])
     max_timestamp = max(_timestamps(header, walked, kept))

@@ -173,7 +173,9 @@ class LogCleaner:
             await self._clean(place, chosen)
         except (BrokenOff, RunStopped, ReplacementRefused, LogFailed) as reason:
             self.metrics.broken_off += 1
-            logger.info("Broke off the compaction of %s: %s", log.directory, reason)
+            on_purpose = self._stopped or log.failure is not None
+            level = logging.INFO if on_purpose else logging.WARNING
+            logger.log(level, "Broke off the compaction of %s: %s", log.directory, reason)
             await self._clear_up(place, chosen)
             return False
         except LogDirFailure as error:

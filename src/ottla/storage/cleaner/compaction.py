@@ -14,11 +14,10 @@ from typing import TypeAlias
 
 from ottla.buffers import Buffer
 from ottla.protocol.errors import KafkaError
-from ottla.records.header import CONTROL_BIT, BatchHeader
-from ottla.records.reader import payload_of
-from ottla.runtime.disk import Disk, File
+from ottla.records.header import CONTROL_BIT
+from ottla.runtime.disk import Disk
 from ottla.storage.batch_scan import BrokenBatch, HeaderFields, verify
-from ottla.storage.cleaner.batch_filter import BatchFilter, Kept
+from ottla.storage.cleaner.batch_filter import BatchFilter, Kept, records_of
 from ottla.storage.cleaner.grouping import Source, group_segments
 from ottla.storage.cleaner.job import (
     CleanedGroup,
@@ -111,7 +110,7 @@ class Compaction:
     ) -> Iterator[Progress | None]:
         """Ends with None if the map is full."""
         waiting = 0
-        for header, batch in self._batches(segment):
+        for _, header, batch in self._batches(segment):
             last_offset = header[0] + header[6]
             waiting += len(batch)
             if last_offset >= self._job.first_dirty_offset:
@@ -137,7 +136,7 @@ class Compaction:
             return None
         if transactions.batch_read(header) or not header[12]:
             return None
-        walked = walk(payload_of(BatchHeader._make(header), batch), header[12])
+        walked = walk(records_of(header, batch), header[12])
         return self._map.put(walked.keys, walked.offset_deltas, header[0], self._map.end_offset)
 
     # The copy
@@ -148,7 +147,7 @@ class Compaction:
         changed = len(group) > 1
         for segment in filled:
             position = waiting = 0
-            for header, batch in self._batches(segment):
+            for _, header, batch in self._batches(segment):
                 position += len(batch)
                 waiting += len(batch)
                 is_last = segment is filled[-1] and position == segment.size
@@ -183,12 +182,14 @@ class Compaction:
         modified_ms = self._disk.modified_ms(log_path)
         return Source(segment.base_offset, segment.size, sizes[0], sizes[1], modified_ms)
 
-    def _batches(self, segment: SegmentFiles | Source) -> Iterator[tuple[HeaderFields, memoryview]]:
+    def _batches(
+        self, segment: SegmentFiles | Source
+    ) -> Iterator[tuple[int, HeaderFields, memoryview]]:
         """Each with its checksum verified: damage must not be copied under a new checksum."""
         path = self._path(segment.base_offset, LOG_SUFFIX)
         file = self._disk.open(path)
         try:
-            yield from _verified(file, segment.size, self._job.memory.block_bytes)
+            yield from verify(file, segment.size, block_bytes=self._job.memory.block_bytes)
         except BrokenBatch as broken:
             raise CorruptLog(path, broken.position, broken.reason) from None
         finally:
@@ -204,11 +205,6 @@ class Compaction:
 
     def _path(self, base_offset: int, suffix: str) -> str:
         return os.path.join(self._job.directory, offset_name(base_offset, suffix))
-
-
-def _verified(file: File, size: int, block_bytes: int) -> Iterator[tuple[HeaderFields, memoryview]]:
-    for _, header, batch in verify(file, size, block_bytes=block_bytes):
-        yield header, batch
 
 
 class GroupWriter:

@@ -148,3 +148,10 @@ def write_without_a_coordinator(bootstrap: str, topic: str, partition: int) -> N
             assert answer.responses[0].partition_responses[0].error_code == 0
 
     run(work)
+
+
+def test_an_id_that_nobody_used_is_not_aborted_and_not_made(ottla: Run, topic: str) -> None:
+    refused = ottla("transactions", "abort", f"{topic}.missing")
+    assert (refused.code, f"{topic}.missing" in refused.err) == (1, True)
+    listed = ottla("transactions", "list", "--json").json
+    assert f"{topic}.missing" not in {entry["transactional_id"] for entry in listed}

@@ -1,6 +1,6 @@
 """Connection limits: in all, for one address, and for named addresses."""
 
-from ottla.server.limits import ConnectionLimits
+from ottla.server.limits import ConnectionLimits, total_within
 
 
 def test_an_address_may_have_only_so_many_connections_and_gets_room_back() -> None:
@@ -29,3 +29,9 @@ def test_the_total_is_full_when_it_is_reached() -> None:
     assert limits.is_full
     limits.leave("a")
     assert not limits.is_full
+
+
+def test_connections_never_take_the_descriptors_that_the_logs_need() -> None:
+    assert total_within(2**31 - 1, open_files_max=256) == 128
+    assert total_within(2**31 - 1, open_files_max=1_048_576) == 1_048_576 - 65_536
+    assert total_within(100, open_files_max=1_048_576) == 100

@@ -162,9 +162,13 @@ def abort(
         raise typer.BadParameter("name either a TRANSACTIONAL_ID or --topic and --partition")
     if transactional_id is not None:
         name = transactional_id
-        identity = with_cluster(
-            bootstrap, lambda cluster: TransactionAdmin(cluster).fence(name), timeout_ms=timeout_ms
-        )
+
+        async def fence(cluster: Cluster) -> tuple[int, int]:
+            admin = TransactionAdmin(cluster)
+            await admin.describe(name)  # an id that nobody used is a slip of the hand: refused
+            return await admin.fence(name)
+
+        identity = with_cluster(bootstrap, fence, timeout_ms=timeout_ms)
         result = {"transactional_id": name, "producer_id": identity[0], "epoch": identity[1]}
         deed(as_json, result, f"{name} has no open transaction now; its producers are shut out.")
         return

@@ -12,7 +12,7 @@ from ottla.logs import get_logger
 from ottla.metadata.delta import MetadataDelta
 from ottla.metadata.image import MetadataImage, PartitionImage, TopicImage
 from ottla.protocol.errors import ErrorCode, KafkaError
-from ottla.protocol.uuids import UNASSIGNED_DIRECTORY
+from ottla.protocol.uuids import MIGRATING_DIRECTORY, UNASSIGNED_DIRECTORY
 from ottla.replication.partition import Partition
 from ottla.replication.topic import HostedTopic
 from ottla.storage.errors import LogDirFailure
@@ -76,6 +76,14 @@ class ReplicaManager:
         for topic in image.topics.values():
             self._host(topic, image)
         self._starting = False
+        absent = [str(partition) for partition in self.partitions() if partition.error is not None]
+        if absent:
+            log.error(
+                "partitions are offline: the data folder that holds them is not here. Mount the "
+                "disk, or put the folder back into log.dirs, and start again",
+                count=len(absent),
+                first=absent[0],
+            )
         if self._to_create:
             log.warning(
                 "partitions have no folder; empty ones are made",
@@ -153,9 +161,12 @@ class ReplicaManager:
     def _may_be_offline(self, directory: bytes) -> bool:
         """Whether the log may exist on a disk that does not work. It must not be begun anew then:
         what was acknowledged would be gone from view, and the partition there twice in the end."""
+        manager = self._log_manager
         if self._starting and directory == UNASSIGNED_DIRECTORY:
-            return not all(log_dir.online for log_dir in self._log_manager.dirs)
-        return self._log_manager.is_offline(directory)
+            return not all(log_dir.online for log_dir in manager.dirs)
+        if self._starting and directory not in (*manager.directory_ids(), MIGRATING_DIRECTORY):
+            return True  # a disk that is not mounted: its folder was found empty, or made anew
+        return manager.is_offline(directory)
 
     def _drop(self, topic: TopicImage) -> None:
         hosted = self.topics_by_id.pop(topic.id, None)

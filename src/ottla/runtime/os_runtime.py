@@ -40,7 +40,7 @@ class OsRuntime:
         self.random: random.Random = random.SystemRandom()
         self._threads = ThreadPoolExecutor(threads_max, thread_name_prefix="ottla")
         self._tasks: dict[asyncio.Task[object], None] = {}
-        raise_open_files_limit()
+        self.open_files_max = raise_open_files_limit()
 
     def call_later(self, delay_s: float, callback: Callable[..., object], *args: Any) -> Timer:
         return self.loop.call_later(delay_s, callback, *args)

@@ -22,6 +22,8 @@ class Runtime(Protocol):
     clock: Clock
     disk: Disk
     network: Network
+    open_files_max: int
+    """How many descriptors this process may have: files and connections share them."""
     random: random.Random
     """The only source of chance (topic ids, session ids, jitter); seeded in a simulation."""
 

@@ -3,10 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
     from ottla.config.broker import BrokerConfig
+
+
+STORAGE_FILES_MAX: Final = 65_536
 
 
 class ConnectionLimits:
@@ -18,9 +21,9 @@ class ConnectionLimits:
         self._total = 0
 
     @classmethod
-    def from_config(cls, config: BrokerConfig) -> ConnectionLimits:
+    def from_config(cls, config: BrokerConfig, open_files_max: int) -> ConnectionLimits:
         return cls(
-            config["max.connections"],
+            total_within(config["max.connections"], open_files_max),
             config["max.connections.per.ip"],
             config.max_connections_by_ip,
         )
@@ -46,3 +49,10 @@ class ConnectionLimits:
             self._by_address[address] = left
         else:
             del self._by_address[address]
+
+
+def total_within(connections_max: int, open_files_max: int) -> int:
+    """As many connections as asked for, but never the descriptors that the logs need: whoever may
+    connect could otherwise stop the broker by connecting."""
+    reserved = min(open_files_max // 2, STORAGE_FILES_MAX)
+    return min(connections_max, open_files_max - reserved)

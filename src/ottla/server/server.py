@@ -8,7 +8,7 @@ from ottla.logs import get_logger
 from ottla.runtime.network import BufferSizes
 from ottla.server.connection import Connection
 from ottla.server.dispatch import Dispatcher
-from ottla.server.limits import ConnectionLimits
+from ottla.server.limits import ConnectionLimits, total_within
 
 if TYPE_CHECKING:
     from ottla.config.broker import BrokerConfig
@@ -34,7 +34,7 @@ class Server:
         self.receive_view = memoryview(bytearray(RECEIVE_BUFFER_BYTES))
         """Shared by all connections: what a read brings is served before the next read."""
         self.request_bytes_max: int = config["socket.request.max.bytes"]
-        self.limits = ConnectionLimits.from_config(config)
+        self.limits = ConnectionLimits.from_config(config, node.runtime.open_files_max)
         self._idle_s: float = config["connections.max.idle.ms"] / 1000
         self._buffers = buffer_sizes(config)
         self._backlog: int = config["socket.listen.backlog.size"]
@@ -49,7 +49,8 @@ class Server:
 
     def configure(self, config: BrokerConfig) -> None:
         """Take what may change at run time; connections that exist stay."""
-        self.limits.total_max = config["max.connections"]
+        open_files_max = self.runtime.open_files_max
+        self.limits.total_max = total_within(config["max.connections"], open_files_max)
         self.limits.per_address_max = config["max.connections.per.ip"]
         self.limits.overrides = config.max_connections_by_ip
 

@@ -37,6 +37,7 @@ class SimRuntime:
         self.disk: Disk = disk
         self.network: Network = network
         self.random = seeded
+        self.open_files_max = 1 << 20
         self.failures: list[str] = []
         """Background tasks that failed: where a checker looks first."""
         self._tasks: dict[asyncio.Task[object], None] = {}

@@ -7,6 +7,7 @@ partitions, once the topics' settings are known), `start_background_work`, `clos
 from __future__ import annotations
 
 import asyncio
+import errno
 import logging
 import os.path
 from collections import deque
@@ -303,6 +304,14 @@ class LogManager:
         log_dir = self._find_dir(path)
         if log_dir is None or not log_dir.online:
             return
+        if isinstance(cause, OSError) and cause.errno in (errno.EMFILE, errno.ENFILE):
+            logger.error(
+                "Out of file handles at %s: %s. Raise the limit (ulimit -n), or have fewer "
+                "partitions or connections (max.connections)",
+                log_dir.path,
+                cause,
+            )
+            return  # The disk is well: what failed may succeed when handles are free again.
         logger.error("Data folder %s goes offline: %s", log_dir.path, cause)
         lost = self.logs_in(log_dir)
         log_dir.release()

@@ -470,7 +470,7 @@ class Connection:
 
 
 def _copied(part: FileSlice) -> FileSlice | bytes:
-    """The bytes themselves; or, if they cannot be read, the part as it is, for `sendfile` to fail on
+    """The bytes themselves; or, if they cannot be read, the part as it is: `sendfile` fails on it
     where such failures are dealt with."""
     try:
         data = part.read()

@@ -8,7 +8,7 @@ from typing import NamedTuple
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
 MEGABYTE = 1 << 20
 # librdkafka insists on a group's name. Nothing joins it; commits wait for the groups of step 2.
-UNGROUPED = {"group.id": "not-joined", "enable.auto.commit": False}
+UNGROUPED = {"group.id": "not-joined"}
 ROOMY_BYTES = 4 * MEGABYTE
 
 

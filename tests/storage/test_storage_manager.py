@@ -179,7 +179,7 @@ def test_the_same_partition_in_two_folders_is_refused(tmp_path: Path) -> None:
     async def test(runtime: OsRuntime) -> None:
         for name in "ab":
             manager = await started(runtime, broker_config(tmp_path / name))
-            manager.create("t", 0, TOPIC_ID, DEFAULT)
+            append(manager.create("t", 0, TOPIC_ID, DEFAULT), b"a")
             await manager.close()
         own = (tmp_path / "a" / "meta.properties").read_text()
         (tmp_path / "b" / "meta.properties").write_text(
@@ -189,6 +189,23 @@ def test_the_same_partition_in_two_folders_is_refused(tmp_path: Path) -> None:
         await manager.open()
         with pytest.raises(StorageError, match="same partition"):
             await manager.load(lambda _: DEFAULT)
+        await manager.close()
+
+    in_runtime(test)
+
+
+def test_an_empty_log_beside_one_in_use_is_set_aside(tmp_path: Path) -> None:
+    async def test(runtime: OsRuntime) -> None:
+        manager = await started(runtime, broker_config(tmp_path / "a", tmp_path / "b"))
+        append(manager.create("t", 0, TOPIC_ID, DEFAULT), b"a")
+        await manager.close()
+        (tmp_path / "b" / "t-0").mkdir()
+        manager = await started(runtime, broker_config(tmp_path / "b", tmp_path / "a"))
+        (log,) = manager.logs()
+        assert (log.parent_directory, values_of(log)) == (str(tmp_path / "a"), [(0, b"a")])
+        assert [
+            name.endswith("-stray") for name in os.listdir(tmp_path / "b") if "t-0" in name
+        ] == [True]
         await manager.close()
 
     in_runtime(test)

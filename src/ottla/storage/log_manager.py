@@ -157,16 +157,25 @@ class LogManager:
             partition = (log.topic, log.partition)
             other = self._logs.get(partition)
             if other is not None:
-                raise StorageError(
-                    f"{log.directory} and {other.directory} are the same partition: "
-                    "remove the one on the disk that failed before"
-                )
+                log = self._the_one_in_use(other, log)
             self._logs[partition] = self._adopt(log)
         self._unusable |= result.unusable
         self.high_watermarks_at_start |= result.high_watermarks
         for path in result.doomed:
             self.housekeeping.remove_later(path, self._config["log.segment.delete.delay.ms"])
         log_dir.loaded = result.failure is None
+
+    def _the_one_in_use(self, first: Log, second: Log) -> Log:
+        """Of two logs of one partition: a disk that failed while the partition was being made on it
+        leaves an empty one behind, and the partition was then made elsewhere."""
+        for log, other in ((first, second), (second, first)):
+            if log.end_offset == 0:
+                self._set_aside(log, f"is empty, and {other.directory} is in use")
+                return other
+        raise StorageError(
+            f"{second.directory} and {first.directory} are the same partition: "
+            "remove the one on the disk that failed before"
+        )
 
     def _adopt(self, log: Log) -> Log:
         log.on_roll = self.housekeeping.flush_rolled
@@ -289,15 +298,21 @@ class LogManager:
         for log in [log for log in self._logs.values() if not belongs(log)]:
             del self._logs[(log.topic, log.partition)]
             self.cleaner.deleted(log)
-            try:
-                path = log.set_aside(f"{self._runtime.random.getrandbits(128):032x}")
-            except LogDirFailure as error:
-                self.fail_dir(error.directory, error.cause)
-                continue
-            logger.warning("%s-%d is unknown: now in %s", log.topic, log.partition, path)
-            self.housekeeping.checkpoint_soon(log)
-            paths.append(path)
+            if (path := self._set_aside(log, "is unknown")) is not None:
+                self.housekeeping.checkpoint_soon(log)
+                paths.append(path)
         return paths
+
+    def _set_aside(self, log: Log, why: str) -> str | None:
+        """Out of the way and kept; where it is now, None if the disk refused."""
+        before = log.directory
+        try:
+            path = log.set_aside(f"{self._runtime.random.getrandbits(128):032x}")
+        except LogDirFailure as error:
+            self.fail_dir(error.directory, error.cause)
+            return None
+        logger.warning("%s %s: now in %s", before, why, path)
+        return path
 
     def fail_dir(self, path: str, cause: BaseException) -> None:
         """Take a data folder offline: its disk failed. Once is enough."""

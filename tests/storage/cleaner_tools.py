@@ -75,9 +75,9 @@ def cleaning(
             cleaned = cleaned_segment(disk, log, step, now_ms)
             replaced = [segments[base_offset] for base_offset in step.replaced]
             replacement = log.replace_segments(cleaned, replaced, generation)
+            yield "begun"
+            replacement.prepare()
             yield "prepared"
-            replacement.sync()
-            yield "synced"
             replacement.install()
             yield "installed"
             replacement.retire()

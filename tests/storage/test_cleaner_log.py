@@ -399,7 +399,8 @@ def test_a_marker_far_behind_its_records_still_counts(tmp_path: Path) -> None:
 # What may get in between
 
 
-def test_a_truncation_takes_back_a_swap_that_has_only_been_prepared(tmp_path: Path) -> None:
+@pytest.mark.parametrize("stage", ["begun", "prepared"])
+def test_a_truncation_takes_back_a_swap_that_nobody_has_seen(tmp_path: Path, stage: str) -> None:
     log = open_log(tmp_path / "t-0", compacted())
     put(log, [(b"a", b"1")])
     put(log, [(b"a", b"2")])
@@ -409,7 +410,7 @@ def test_a_truncation_takes_back_a_swap_that_has_only_been_prepared(tmp_path: Pa
     chosen = assess(log, None, log.end_offset, NOW_MS)
     assert chosen is not None
     run = cleaning(log._disk, chosen, NOW_MS)
-    while next(run) != "prepared":
+    while next(run) != stage:
         pass
     log.truncate_to(1)
     assert not any(name.endswith((".swap", ".cleaned")) for name in file_names(log.directory))

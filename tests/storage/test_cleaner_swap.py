@@ -149,7 +149,7 @@ def test_a_swap_found_at_start_takes_the_place_of_all_it_was_made_from(tmp_path:
     chosen = assess(log, None, log.end_offset, NOW_MS)
     assert chosen is not None
     steps = cleaning(log._disk, chosen, NOW_MS)
-    while next(steps) != "synced":
+    while next(steps) != "prepared":
         pass
     names = file_names(folder)
     assert "00000000000000000000.log.swap" in names

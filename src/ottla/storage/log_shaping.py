@@ -237,10 +237,7 @@ class ShapedLog(FlushableLog):
         `generation` is that of the log when the work began: what was cut since must not come back.
         """
         check_replaceable(self, replaced, generation)
-        try:
-            self._replacement = Replacement(self, cleaned, replaced)
-        except OSError as error:
-            self._fail(error)
+        self._replacement = Replacement(self, cleaned, replaced)
         return self._replacement
 
     def _settle_replacement(self) -> None:

@@ -109,6 +109,11 @@ class MappedIndex:
         assert self._mapping is not None
         return self._mapping.view
 
+    def pin(self) -> None:
+        """Map the file now, so that lookups do not need its name."""
+        if self.entries:
+            self._view()
+
     def _map(self, size: int) -> None:
         self._unmap()
         file = self._disk.open(self.path)

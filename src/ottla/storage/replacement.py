@@ -2,11 +2,11 @@
 
 Safe against a crash at any point, by the names of the files and their order:
 
-    prepare   loop     `.cleaned` -> `.swap`; a start that finds any `.cleaned` of it gives it up
-    sync      thread   from here on a start that finds the `.swap` finishes the replacement
+    prepare   thread   `.cleaned` -> `.swap`, durable. A start that finds any `.cleaned` of it gives
+                       it up; one that finds all `.swap` finishes the replacement
     install   loop     readers find the new segment; nothing happens on disk
-    retire    thread   the old files -> `.deleted`, durable before
-    finish    loop     `.swap` -> the usual names
+    retire    thread   the old files -> `.deleted`, durable; then `.swap` -> the usual names
+    finish    loop     the segment learns its names
 
 The loop never waits for the disk here; readers that hold a slice of an old file keep it.
 """
@@ -46,24 +46,28 @@ class Replacement:
     """
 
     def __init__(self, log: ShapedLog, cleaned: Segment, replaced: Sequence[Segment]) -> None:
-        """This is `prepare`."""
         self._log = log
         self._disk = log._disk
         self._cleaned = cleaned
         self._replaced = list(replaced)
         self._snapshot_paths: list[str] = []
+        self._has_final_names = False
+        # Steps in a thread and `settle` in the loop exclude each other.
         self._turn = Turn()
         self.stage = Stage.PREPARED
-        cleaned.change_ending(SWAP_SUFFIX)
 
-    def sync(self) -> None:
-        if self.stage is not Stage.CANCELLED:
-            self._disk.sync_dir(self._log.directory)
+    def prepare(self) -> None:
+        with self._turn:
+            if self.stage is Stage.PREPARED:
+                self._cleaned.rename_files(SWAP_SUFFIX)
+                self._cleaned.take_ending(SWAP_SUFFIX)
+                self._disk.sync_dir(self._log.directory)
 
     def install(self) -> None:
         log = self._log
         if self.stage is not Stage.PREPARED or log.failure is not None:
             raise ReplacementRefused(f"{log.directory} was changed")
+        self._cleaned.pin()
         segments = log._segments
         first = segments.index(self._replaced[0])
         log._segments = [
@@ -78,11 +82,11 @@ class Replacement:
         self.stage = Stage.INSTALLED
 
     def retire(self) -> None:
-        """Takes its turn: after the end of the replacement the old names are those of the new
-        files, and a late second run would rename these."""
         with self._turn:
-            if self.stage is Stage.INSTALLED:
+            if self.stage is Stage.INSTALLED and not self._has_final_names:
                 self._retire()
+                self._cleaned.rename_files("")
+                self._has_final_names = True
 
     def _retire(self) -> None:
         paths = []
@@ -99,7 +103,8 @@ class Replacement:
 
     def finish(self) -> None:
         if self.stage is Stage.INSTALLED:
-            self._cleaned.change_ending("")
+            self._cleaned.take_ending("")
+            self._cleaned.release()
             self.stage = Stage.DONE
             self._log._replacement = None
             self._log._has_removed_names = True
@@ -110,9 +115,10 @@ class Replacement:
             self.retire()
             self.finish()
         elif self.stage is Stage.PREPARED:
-            self._cleaned.remove_files()
-            self._disk.sync_dir(self._log.directory)
-            self.forget()
+            with self._turn:
+                self._cleaned.remove_files()
+                self._disk.sync_dir(self._log.directory)
+                self.forget()
 
     def forget(self) -> None:
         """The files are out of reach."""

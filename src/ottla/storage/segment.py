@@ -480,26 +480,40 @@ class Segment:
         self.directory = directory
         self._name_indexes()
 
-    def change_ending(self, ending: str) -> None:
-        """Rename the files. The log goes first: while it has its old ending, all have."""
-        old_paths = self._existing_paths()
+    def rename_files(self, ending: str) -> None:
+        """The first half of a change of ending, which waits for the disk: `take_ending` follows.
+
+        The log goes first: while it has its old ending, all have.
+        """
+        for suffix in self._existing_suffixes():
+            new_name = offset_name(self.base_offset, suffix) + ending
+            self._disk.rename(self._path(suffix), os.path.join(self.directory, new_name))
+
+    def take_ending(self, ending: str) -> None:
+        """The files have been renamed."""
         self._ending = ending
-        for old_path, path in zip(old_paths, self._existing_paths(), strict=True):
-            self._disk.rename(old_path, path)
         self._name_indexes()
+
+    def pin(self) -> None:
+        """Open everything, so that readers need no names while these change; see `release`."""
+        _ = self.file
+        self.offset_index.pin()
+        self.time_index.pin()
+        if self.transaction_index.exists:
+            self.transaction_index.all()
 
     def remove_files(self) -> None:
         """At once: nobody knows them."""
         self.release()
-        for path in self._existing_paths():
+        for suffix in self._existing_suffixes():
             try:
-                self._disk.remove(path)
+                self._disk.remove(self._path(suffix))
             except FileNotFoundError:
                 pass
 
-    def _existing_paths(self) -> list[str]:
+    def _existing_suffixes(self) -> list[str]:
         return [
-            self._path(suffix)
+            suffix
             for suffix in SEGMENT_SUFFIXES
             if suffix != TRANSACTION_INDEX_SUFFIX or self.transaction_index.exists
         ]

@@ -311,7 +311,7 @@ class LogCleaner:
         except ReplacementRefused:
             await self._runtime.in_thread(cleaned.remove_files)
             raise
-        await self._runtime.in_thread(replacement.sync)
+        await self._runtime.in_thread(replacement.prepare)
         replacement.install()
         await self._runtime.in_thread(replacement.retire)
         replacement.finish()

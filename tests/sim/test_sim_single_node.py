@@ -21,6 +21,14 @@ def test_no_promise_is_broken_by_any_crash(seed: int) -> None:
     assert summary.checked > 0
 
 
+@pytest.mark.parametrize(
+    "seed",
+    [pytest.param(20261123, id="a failing disk left an empty log beside the one in use")],
+)
+def test_what_once_went_wrong_stays_right(seed: int) -> None:
+    assert play(seed).lives == 6
+
+
 def test_a_seed_replays_to_the_same_trace_here_and_in_another_interpreter() -> None:
     def digest() -> str:
         world = World(3, time_limit_s=36_000)

@@ -28,8 +28,16 @@ def told_to_stop(*_: Any) -> None:
 
 
 def confluent(bootstrap: str, group: str, topic: str, settings: dict[str, str]) -> None:
-    from confluent_kafka import Consumer
+    from confluent_kafka import Consumer, KafkaError, KafkaException
 
+    lost_partitions = {
+        KafkaError._ASSIGNMENT_LOST,
+        KafkaError.ILLEGAL_GENERATION,
+        KafkaError.UNKNOWN_MEMBER_ID,
+        KafkaError.REBALANCE_IN_PROGRESS,
+        KafkaError.STALE_MEMBER_EPOCH,
+        KafkaError.FENCED_MEMBER_EPOCH,
+    }
     config = {
         "bootstrap.servers": bootstrap,
         "group.id": group,
@@ -57,8 +65,15 @@ def confluent(bootstrap: str, group: str, topic: str, settings: dict[str, str]) 
             for message in messages:
                 tell("read", [message.partition(), message.offset(), message.value().decode()])
             if messages:
-                consumer.commit(asynchronous=False)
-                tell("committed", True)
+                try:
+                    consumer.commit(asynchronous=False)
+                except KafkaException as error:
+                    # A member that slept may hold records that others have got since: not its to
+                    # commit any more. It goes on as any application would.
+                    if error.args[0].code() not in lost_partitions:
+                        raise
+                else:
+                    tell("committed", True)
     finally:
         consumer.close()
 

@@ -9,8 +9,8 @@ from bench.brokers import Broker
 from cli_tools import Outcome, Run, call, eventually
 from confluent_kafka import KafkaException, Producer
 
-from ottla.client.addresses import parse_addresses
-from ottla.client.cluster import Cluster
+from ottla.client.network.addresses import parse_addresses
+from ottla.client.network.cluster import Cluster
 from ottla.protocol.messages.produce import (
     PartitionProduceData,
     ProduceRequest,

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
-from ottla.client.addresses import parse_addresses
-from ottla.client.admin import EARLIEST, LATEST, Admin
-from ottla.client.cluster import Cluster
+from ottla.client.admin.admin import EARLIEST, LATEST, Admin
 from ottla.client.consume import ReaderSettings, TopicReader
+from ottla.client.network.addresses import parse_addresses
+from ottla.client.network.cluster import Cluster
 from ottla.records.record import Record
 from ottla.runtime.os_runtime import OsRuntime, run
 

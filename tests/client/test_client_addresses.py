@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from ottla.client.addresses import parse_addresses
 from ottla.client.errors import BadAddress, show_address
+from ottla.client.network.addresses import parse_addresses
 
 
 @pytest.mark.parametrize(

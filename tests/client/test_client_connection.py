@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 from scripted_broker import Answer, ScriptedBroker, negotiating
 
-from ottla.client.connection import Connection
 from ottla.client.errors import (
     BadResponse,
     ConnectionLost,
@@ -17,6 +16,7 @@ from ottla.client.errors import (
     Unreachable,
     UnsupportedVersion,
 )
+from ottla.client.network.connection import Connection
 from ottla.protocol.apis import ApiKey
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.headers import RequestHeader

@@ -7,10 +7,10 @@ import asyncio
 import pytest
 from client_tools import on_cluster, read_all
 
-from ottla.client.admin import LATEST, MAX_TIMESTAMP, Admin
-from ottla.client.cluster import Cluster
+from ottla.client.admin.admin import LATEST, MAX_TIMESTAMP, Admin
 from ottla.client.consume import ReaderSettings, TopicReader
 from ottla.client.errors import NoBrokerReachable, TopicMissing
+from ottla.client.network.cluster import Cluster
 from ottla.client.produce import Producer, ProducerSettings
 from ottla.protocol.errors import ErrorCode, KafkaError
 

@@ -8,9 +8,9 @@ import pytest
 from bench.brokers import Broker
 from client_tools import on_cluster, read_all
 
-from ottla.client.admin import Admin
-from ottla.client.cluster import Cluster
+from ottla.client.admin.admin import Admin
 from ottla.client.errors import DeliveryFailed, TopicMissing
+from ottla.client.network.cluster import Cluster
 from ottla.client.partitioner import partition_for_key
 from ottla.client.produce import Delivered, Producer, ProducerSettings
 from ottla.protocol.errors import ErrorCode, KafkaError

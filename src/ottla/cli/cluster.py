@@ -16,7 +16,7 @@ from ottla.cli.options import (
 )
 
 if TYPE_CHECKING:
-    from ottla.client.cluster import Cluster
+    from ottla.client.network.cluster import Cluster
 
 app = new_app()
 
@@ -40,7 +40,7 @@ def cluster(
     """
     from ottla.cli.output import print_fields, print_json, print_table
     from ottla.cli.session import with_cluster
-    from ottla.client.admin import Admin
+    from ottla.client.admin.admin import Admin
 
     async def work(cluster: Cluster) -> dict[str, Any]:
         view = await Admin(cluster).describe_cluster()

@@ -17,7 +17,7 @@ from ottla.cli.options import (
 )
 
 if TYPE_CHECKING:
-    from ottla.client.admin_values import AlterOperation, ConfigEntry, ResourceType
+    from ottla.client.admin.values import AlterOperation, ConfigEntry, ResourceType
 
 app = new_app("Show and change settings of topics, brokers, groups and client metrics.")
 
@@ -44,7 +44,7 @@ def _resource(
     client_metrics: str | None,
 ) -> tuple[ResourceType, str]:
     """The one thing that was named; naming none or two is a usage error."""
-    from ottla.client.admin_values import ResourceType
+    from ottla.client.admin.values import ResourceType
 
     named = [
         (ResourceType.TOPIC, topic),
@@ -89,7 +89,7 @@ def describe(
     """
     from ottla.cli.output import print_json, print_table
     from ottla.cli.session import with_cluster
-    from ottla.client.admin import Admin
+    from ottla.client.admin.admin import Admin
 
     kind, name = _resource(topic, broker, cluster_default, broker_logger, group, client_metrics)
     entries = with_cluster(
@@ -157,7 +157,7 @@ def alter(
     """
     from ottla.cli.output import deed
     from ottla.cli.session import with_cluster
-    from ottla.client.admin import Admin
+    from ottla.client.admin.admin import Admin
 
     kind, name = _resource(topic, broker, cluster_default, broker_logger, group, client_metrics)
     changes = _changes(set_ or [], delete or [], append or [], subtract or [])
@@ -180,7 +180,7 @@ def alter(
 def _changes(
     set_: list[str], delete: list[str], append: list[str], subtract: list[str]
 ) -> list[tuple[AlterOperation, str, str | None]]:
-    from ottla.client.admin_values import AlterOperation
+    from ottla.client.admin.values import AlterOperation
 
     changes: list[tuple[AlterOperation, str, str | None]] = []
     for operation, texts, option in (

@@ -18,9 +18,9 @@ from ottla.cli.options import (
 
 if TYPE_CHECKING:
     from ottla.cli.record_output import Render
-    from ottla.client.admin import Admin
-    from ottla.client.cluster import Cluster
+    from ottla.client.admin.admin import Admin
     from ottla.client.consume import TopicReader
+    from ottla.client.network.cluster import Cluster
 
 app = new_app()
 
@@ -82,7 +82,7 @@ def consume(
     from ottla.cli.output import print_note
     from ottla.cli.record_output import renderer, unescape
     from ottla.cli.session import with_cluster
-    from ottla.client.admin import Admin
+    from ottla.client.admin.admin import Admin
     from ottla.client.consume import ReaderSettings, TopicReader
 
     now = moments.now_ms()

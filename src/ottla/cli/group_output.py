@@ -7,9 +7,10 @@ from typing import Any
 
 from ottla.cli.durations import human_duration
 from ottla.cli.output import print_line, print_table
-from ottla.client.group_lag import PartitionLag
-from ottla.client.group_offsets import by_topic
-from ottla.client.group_values import DescribedGroup, GroupMember, TopicPartition
+from ottla.client.admin.group_lag import PartitionLag
+from ottla.client.admin.group_offsets import by_topic
+from ottla.client.admin.group_values import DescribedGroup, GroupMember
+from ottla.client.values import TopicPartition
 
 
 def summary(group: DescribedGroup) -> dict[str, Any]:

@@ -20,10 +20,11 @@ from ottla.cli.options import (
 from ottla.cli.topic_scopes import Scope, covers, parse_scope
 
 if TYPE_CHECKING:
-    from ottla.client.cluster import Cluster
-    from ottla.client.group_lag import PartitionLag
-    from ottla.client.group_offsets import Outcome
-    from ottla.client.group_values import DescribedGroup, TopicPartition
+    from ottla.client.admin.group_lag import PartitionLag
+    from ottla.client.admin.group_offsets import Outcome
+    from ottla.client.admin.group_values import DescribedGroup
+    from ottla.client.network.cluster import Cluster
+    from ottla.client.values import TopicPartition
     from ottla.protocol.errors import KafkaError
 
     Found = dict[str, DescribedGroup | KafkaError]
@@ -64,7 +65,7 @@ def list_(
     """
     from ottla.cli.output import print_json, print_line, print_table
     from ottla.cli.session import with_cluster
-    from ottla.client.groups import GroupAdmin
+    from ottla.client.admin.groups import GroupAdmin
 
     wanted_states = _chosen(states, STATES, "--state")
     wanted_types = _chosen(types, TYPES, "--type")
@@ -156,8 +157,8 @@ def describe(
 
 async def _consumer_groups(cluster: Cluster) -> list[str]:
     """Those that commit offsets and can be described: groups of other kinds have no lag."""
-    from ottla.client.group_values import CLASSIC, CONSUMER
-    from ottla.client.groups import GroupAdmin
+    from ottla.client.admin.group_values import CLASSIC, CONSUMER
+    from ottla.client.admin.groups import GroupAdmin
 
     found = await GroupAdmin(cluster).groups()
     return [one.group_id for one in found if one.type in (None, CLASSIC, CONSUMER)]
@@ -165,8 +166,8 @@ async def _consumer_groups(cluster: Cluster) -> list[str]:
 
 async def _found(cluster: Cluster, groups: list[str], offsets: bool) -> tuple[Found, Lags]:
     from ottla.cli.moments import now_ms
-    from ottla.client.group_lag import lag_of
-    from ottla.client.groups import GroupAdmin
+    from ottla.client.admin.group_lag import lag_of
+    from ottla.client.admin.groups import GroupAdmin
     from ottla.protocol.errors import KafkaError
 
     found = await GroupAdmin(cluster).describe_all(groups)
@@ -175,7 +176,7 @@ async def _found(cluster: Cluster, groups: list[str], offsets: bool) -> tuple[Fo
 
 
 def _problem(group: str, answer: object) -> str | None:
-    from ottla.client.group_values import GroupMissing
+    from ottla.client.admin.group_values import GroupMissing
     from ottla.protocol.errors import ErrorCode, KafkaError
 
     if not isinstance(answer, KafkaError):
@@ -246,7 +247,7 @@ def delete(
     """
     from ottla.cli.output import print_json, print_line, print_note
     from ottla.cli.session import with_cluster
-    from ottla.client.groups import GroupAdmin
+    from ottla.client.admin.groups import GroupAdmin
     from ottla.protocol.errors import ErrorCode
 
     if not yes and sys.stdin.isatty():
@@ -310,7 +311,7 @@ def delete_offsets(
     """
     from ottla.cli.output import print_json, print_table
     from ottla.cli.session import with_cluster
-    from ottla.client.group_offsets import GroupOffsets
+    from ottla.client.admin.group_offsets import GroupOffsets
 
     scope = parse_scope(topics)
 
@@ -335,7 +336,7 @@ def _to_forget(
 ) -> list[TopicPartition]:
     """The named partitions, and of topics without such all that the group has committed."""
     from ottla.client.errors import ClientError
-    from ottla.client.group_values import TopicPartition
+    from ottla.client.values import TopicPartition
 
     places = {one for one in committed if covers(scope, one)}
     places |= {TopicPartition(name, index) for name, some in scope.items() for index in some or ()}

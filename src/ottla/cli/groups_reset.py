@@ -13,8 +13,9 @@ from ottla.cli.topic_scopes import Scope, covers, parse_scope, partitions_of
 if TYPE_CHECKING:
     from ottla.cli.reset_file import Plan
     from ottla.cli.reset_plan import PlannedOffset, Target
-    from ottla.client.cluster import Cluster
-    from ottla.client.group_values import Committed, TopicPartition
+    from ottla.client.admin.group_values import Committed
+    from ottla.client.network.cluster import Cluster
+    from ottla.client.values import TopicPartition
 
 TARGETS = (
     "--to-earliest, --to-latest, --to-current, --to-datetime, --by-duration, --shift-by, "
@@ -190,7 +191,7 @@ async def _prepare(
 ) -> list[PlannedOffset]:
     """The plan for all groups; nothing is done to any if one of them cannot be reset."""
     from ottla.cli.reset_plan import plan_reset
-    from ottla.client.group_offsets import GroupOffsets
+    from ottla.client.admin.group_offsets import GroupOffsets
 
     await _check_inactive(cluster, groups)
     named = None if scope is None or plan is not None else await partitions_of(cluster, scope)
@@ -230,8 +231,8 @@ def _places(
 
 async def _check_inactive(cluster: Cluster, groups: list[str]) -> None:
     from ottla.cli.output import print_note
-    from ottla.client.group_values import GroupActive
-    from ottla.client.groups import GroupAdmin
+    from ottla.client.admin.group_values import GroupActive
+    from ottla.client.admin.groups import GroupAdmin
     from ottla.protocol.errors import ErrorCode, KafkaError
 
     for group, found in (await GroupAdmin(cluster).describe_all(groups)).items():
@@ -246,8 +247,8 @@ async def _check_inactive(cluster: Cluster, groups: list[str]) -> None:
 
 async def _carry_out(cluster: Cluster, planned: list[PlannedOffset]) -> None:
     """Commit the plan; what is refused for a partition is noted beside it."""
-    from ottla.client.group_offsets import GroupOffsets
-    from ottla.client.group_values import GroupActive
+    from ottla.client.admin.group_offsets import GroupOffsets
+    from ottla.client.admin.group_values import GroupActive
 
     by_group: dict[str, list[PlannedOffset]] = {}
     for one in planned:

@@ -16,7 +16,7 @@ from ottla.cli.options import (
 )
 
 if TYPE_CHECKING:
-    from ottla.client.admin_values import LogDir, Replica
+    from ottla.client.admin.values import LogDir, Replica
 
 app = new_app()
 
@@ -46,7 +46,7 @@ def log_dirs(
     """
     from ottla.cli.output import human_bytes, print_json, print_table
     from ottla.cli.session import with_cluster
-    from ottla.client.admin import Admin
+    from ottla.client.admin.admin import Admin
 
     def wanted(replica: Replica) -> bool:
         return not topics or replica.topic in topics

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING
 import typer
 
 if TYPE_CHECKING:
-    from ottla.client.admin import Admin
+    from ottla.client.admin.admin import Admin
 
 HELP = "earliest, latest, an offset, -N (before the end), @MS, an ISO time, or how long ago (15m)"
 
@@ -69,7 +69,7 @@ async def resolve(
     admin: Admin, topic: str, partitions: Iterable[int], moment: Moment, *, isolation: int = 0
 ) -> dict[int, int]:
     """The offset that the moment means in each partition; beyond the last record it is the end."""
-    from ottla.client.admin import EARLIEST, LATEST
+    from ottla.client.admin.admin import EARLIEST, LATEST
 
     wanted = list(partitions)
     if moment.kind == "offset":

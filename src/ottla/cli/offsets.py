@@ -17,7 +17,7 @@ from ottla.cli.options import (
 )
 
 if TYPE_CHECKING:
-    from ottla.client.cluster import Cluster
+    from ottla.client.network.cluster import Cluster
 
 app = new_app()
 
@@ -79,7 +79,7 @@ async def _rows(
     moment: moments.Moment | None,
     isolation: int,
 ) -> list[dict[str, Any]]:
-    from ottla.client.admin import EARLIEST, LATEST, Admin
+    from ottla.client.admin.admin import EARLIEST, LATEST, Admin
 
     admin = Admin(cluster)
     topic = await cluster.topic(name)

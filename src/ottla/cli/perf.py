@@ -18,7 +18,7 @@ from ottla.cli.options import (
 from ottla.cli.produce import CODECS, parse_acks, parse_codec
 
 if TYPE_CHECKING:
-    from ottla.client.cluster import Cluster
+    from ottla.client.network.cluster import Cluster
 
 app = new_app("Measure throughput and latency.")
 

@@ -7,10 +7,10 @@ from typing import Any
 
 from ottla.cli.moments import Moment, resolve
 from ottla.cli.progress import progress
-from ottla.client.admin import Admin
-from ottla.client.cluster import Cluster
+from ottla.client.admin.admin import Admin
 from ottla.client.consume import ReaderSettings, TopicReader
 from ottla.client.fetched import Fetched
+from ottla.client.network.cluster import Cluster
 
 
 @dataclass(frozen=True, slots=True)

@@ -9,8 +9,8 @@ from typing import Any
 
 from ottla.buffers import Buffer
 from ottla.cli.progress import progress
-from ottla.client.admin import Admin
-from ottla.client.cluster import Cluster
+from ottla.client.admin.admin import Admin
+from ottla.client.network.cluster import Cluster
 from ottla.client.outbox import Batch, Identity
 from ottla.client.produce import Delivered, Producer, ProducerSettings
 from ottla.protocol.errors import ErrorCode, KafkaError

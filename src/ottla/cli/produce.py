@@ -21,7 +21,7 @@ from ottla.cli.options import (
 
 if TYPE_CHECKING:
     from ottla.cli.record_input import NewRecord, Parse
-    from ottla.client.cluster import Cluster
+    from ottla.client.network.cluster import Cluster
     from ottla.runtime.runtime import Runtime
 
 app = new_app()

@@ -13,7 +13,7 @@ from pathlib import Path
 
 import typer
 
-from ottla.client.group_values import TopicPartition
+from ottla.client.values import TopicPartition
 
 OPTION = "--from-file"
 Plan = dict[str, dict[TopicPartition, int]]

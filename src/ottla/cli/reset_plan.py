@@ -6,11 +6,12 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from ottla.client.admin import EARLIEST, LATEST
-from ottla.client.cluster import Cluster
+from ottla.client.admin.admin import EARLIEST, LATEST
+from ottla.client.admin.group_values import Committed
 from ottla.client.errors import ClientError
-from ottla.client.group_values import Committed, TopicPartition
-from ottla.client.leaders import all_or_raise, log_offsets
+from ottla.client.network.cluster import Cluster
+from ottla.client.network.leaders import all_or_raise, log_offsets
+from ottla.client.values import TopicPartition
 
 NO_RECORD = -1
 

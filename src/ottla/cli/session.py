@@ -8,9 +8,9 @@ from typing import TypeVar
 import typer
 
 from ottla.cli.options import TIMEOUT_MS_DEFAULT
-from ottla.client.addresses import parse_addresses
-from ottla.client.cluster import Cluster
 from ottla.client.errors import BadAddress
+from ottla.client.network.addresses import parse_addresses
+from ottla.client.network.cluster import Cluster
 from ottla.runtime.os_runtime import OsRuntime, run
 
 T = TypeVar("T")

@@ -8,8 +8,8 @@ from typing import TYPE_CHECKING
 import typer
 
 if TYPE_CHECKING:
-    from ottla.client.cluster import Cluster
-    from ottla.client.group_values import TopicPartition
+    from ottla.client.network.cluster import Cluster
+    from ottla.client.values import TopicPartition
 
 Scope = dict[str, set[int] | None]
 """Topic to its partitions; None for all there are."""
@@ -57,7 +57,7 @@ def covers(scope: Mapping[str, set[int] | None], one: TopicPartition) -> bool:
 async def partitions_of(cluster: Cluster, scope: Scope) -> list[TopicPartition]:
     """Every partition that is meant; `TopicMissing` for a topic or partition that is not there."""
     from ottla.client.errors import TopicMissing
-    from ottla.client.group_values import TopicPartition
+    from ottla.client.values import TopicPartition
 
     found: list[TopicPartition] = []
     for name, chosen in scope.items():

@@ -20,9 +20,9 @@ from ottla.cli.options import (
 )
 
 if TYPE_CHECKING:
-    from ottla.client.admin_values import CreatedTopic
-    from ottla.client.cluster import Cluster
-    from ottla.client.metadata import Partition, Topic
+    from ottla.client.admin.values import CreatedTopic
+    from ottla.client.network.cluster import Cluster
+    from ottla.client.network.metadata import Partition, Topic
 
 app = new_app("Create, list, describe, alter and delete topics.")
 
@@ -82,7 +82,7 @@ def create(
     """
     from ottla.cli.output import deed
     from ottla.cli.session import with_cluster
-    from ottla.client.admin import SERVER_DEFAULT, Admin
+    from ottla.client.admin.admin import SERVER_DEFAULT, Admin
     from ottla.protocol.errors import ErrorCode, KafkaError
 
     if assign and (partitions or replication_factor):
@@ -264,8 +264,8 @@ def alter(
     """
     from ottla.cli.output import deed
     from ottla.cli.session import with_cluster
-    from ottla.client.admin import Admin
-    from ottla.client.admin_values import AlterOperation, ResourceType
+    from ottla.client.admin.admin import Admin
+    from ottla.client.admin.values import AlterOperation, ResourceType
 
     changes: list[tuple[AlterOperation, str, str | None]] = [
         (AlterOperation.SET, key, value) for key, value in parse_pairs(set_ or [], "--set").items()
@@ -312,7 +312,7 @@ def delete(
     """
     from ottla.cli.output import print_json, print_line, print_note
     from ottla.cli.session import with_cluster
-    from ottla.client.admin import Admin
+    from ottla.client.admin.admin import Admin
     from ottla.protocol.errors import ErrorCode
 
     if not yes and sys.stdin.isatty():
@@ -369,7 +369,7 @@ def delete_records(
     """
     from ottla.cli.output import print_json, print_table
     from ottla.cli.session import with_cluster
-    from ottla.client.admin import Admin
+    from ottla.client.admin.admin import Admin
     from ottla.protocol.errors import KafkaError
 
     moment = moments.parse_moment(before, moments.now_ms(), "--before")
@@ -408,7 +408,7 @@ def delete_records(
 def _topics(names: Iterable[str] | None, bootstrap: str, timeout_ms: int) -> list[Topic]:
     """The topics asked for; `TopicMissing` or the broker's error if one cannot be shown."""
     from ottla.cli.session import with_cluster
-    from ottla.client.admin import Admin
+    from ottla.client.admin.admin import Admin
     from ottla.client.errors import TopicMissing
     from ottla.protocol.errors import ErrorCode, KafkaError
 

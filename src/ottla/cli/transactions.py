@@ -16,8 +16,8 @@ from ottla.cli.options import (
 )
 
 if TYPE_CHECKING:
-    from ottla.client.cluster import Cluster
-    from ottla.client.transactions import ActiveProducer, DescribedTransaction
+    from ottla.client.admin.transactions import ActiveProducer, DescribedTransaction
+    from ottla.client.network.cluster import Cluster
 
 app = new_app("Show transactions, find those that hang, and end them.")
 
@@ -54,7 +54,7 @@ def list_(
     """
     from ottla.cli.output import print_json, print_table
     from ottla.cli.session import with_cluster
-    from ottla.client.transactions import TransactionAdmin
+    from ottla.client.admin.transactions import TransactionAdmin
 
     found = with_cluster(
         bootstrap,
@@ -87,7 +87,7 @@ def describe(
     """
     from ottla.cli.output import print_json, print_table
     from ottla.cli.session import with_cluster
-    from ottla.client.transactions import TransactionAdmin
+    from ottla.client.admin.transactions import TransactionAdmin
 
     async def work(cluster: Cluster) -> list[DescribedTransaction]:
         admin = TransactionAdmin(cluster)
@@ -156,7 +156,7 @@ def abort(
     """
     from ottla.cli.output import deed
     from ottla.cli.session import with_cluster
-    from ottla.client.transactions import TransactionAdmin
+    from ottla.client.admin.transactions import TransactionAdmin
 
     if (transactional_id is None) == (topic is None):
         raise typer.BadParameter("name either a TRANSACTIONAL_ID or --topic and --partition")
@@ -241,8 +241,8 @@ def find_hanging(
     from ottla.cli.moments import now_ms
     from ottla.cli.output import print_json, print_table
     from ottla.cli.session import with_cluster
-    from ottla.client.admin import Admin
-    from ottla.client.transactions import TransactionAdmin
+    from ottla.client.admin.admin import Admin
+    from ottla.client.admin.transactions import TransactionAdmin
 
     async def work(cluster: Cluster) -> list[tuple[ActiveProducer, str | None]]:
         found = await Admin(cluster).topics(topics or None)

@@ -11,10 +11,10 @@ from collections.abc import AsyncGenerator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ottla.client.admin import EARLIEST, Admin
-from ottla.client.backoff import Backoff, may_pass
-from ottla.client.cluster import Cluster
+from ottla.client.admin.admin import EARLIEST, Admin
 from ottla.client.fetched import Fetched
+from ottla.client.network.backoff import Backoff, may_pass
+from ottla.client.network.cluster import Cluster
 from ottla.protocol.errors import ErrorCode, KafkaError
 from ottla.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 

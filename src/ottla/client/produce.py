@@ -12,10 +12,10 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any
 
-from ottla.client.backoff import may_pass
-from ottla.client.cluster import Cluster
-from ottla.client.connection import Connection
 from ottla.client.errors import DeliveryFailed, TopicMissing
+from ottla.client.network.backoff import may_pass
+from ottla.client.network.cluster import Cluster
+from ottla.client.network.connection import Connection
 from ottla.client.outbox import Batch, Identity, PartitionQueue, record_size
 from ottla.client.partitioner import StickyPartitioner
 from ottla.protocol.apis import ApiKey

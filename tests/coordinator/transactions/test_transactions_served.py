@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from bench.brokers import Broker, run_java
 
-from ottla.client.addresses import parse_addresses
-from ottla.client.cluster import Cluster
+from ottla.client.network.addresses import parse_addresses
+from ottla.client.network.cluster import Cluster
 from ottla.coordinator.hashing import partition_of
 from ottla.protocol.apis import ApiKey, api
 from ottla.protocol.errors import ErrorCode
@@ -63,7 +63,7 @@ class Client:
         return await connection.request(request, version=version)
 
     async def create(self, topic: str, partitions: int = 2) -> None:
-        from ottla.client.admin import Admin
+        from ottla.client.admin.admin import Admin
 
         await Admin(self._cluster).create_topic(topic, partitions=partitions)
 
@@ -396,7 +396,7 @@ def test_markers_of_another_coordinator_are_written(bootstrap: str, topic: str) 
 
 def test_a_deleted_topic_does_not_hold_up_a_transaction(bootstrap: str, topic: str) -> None:
     async def work(client: Client) -> None:
-        from ottla.client.admin import Admin
+        from ottla.client.admin.admin import Admin
 
         await client.create(topic)
         await client.create(f"{topic}-2")

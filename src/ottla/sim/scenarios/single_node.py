@@ -11,8 +11,8 @@ import asyncio
 import random
 from dataclasses import dataclass, field
 
-from ottla.client.connection import Connection
 from ottla.client.errors import ClientError
+from ottla.client.network.connection import Connection
 from ottla.config.broker import BrokerConfig
 from ottla.node import Node
 from ottla.sim.history import End, Violation

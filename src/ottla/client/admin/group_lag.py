@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import NamedTuple
 
-from ottla.client.admin import EARLIEST, LATEST
-from ottla.client.admin_values import OffsetAt
-from ottla.client.cluster import Cluster
-from ottla.client.first_records import first_record_times
-from ottla.client.group_offsets import GroupOffsets
-from ottla.client.group_values import Committed, DescribedGroup, GroupMember, TopicPartition
-from ottla.client.leaders import Answers, log_offsets
+from ottla.client.admin.admin import EARLIEST, LATEST
+from ottla.client.admin.first_records import first_record_times
+from ottla.client.admin.group_offsets import GroupOffsets
+from ottla.client.admin.group_values import Committed, DescribedGroup, GroupMember
+from ottla.client.admin.values import OffsetAt
+from ottla.client.network.cluster import Cluster
+from ottla.client.network.leaders import Answers, log_offsets
+from ottla.client.values import TopicPartition
 from ottla.protocol.errors import KafkaError
 
 

@@ -10,11 +10,11 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import Any, TypeVar
 
-from ottla.client.admin_values import OffsetAt
-from ottla.client.backoff import Backoff
-from ottla.client.cluster import Cluster
+from ottla.client.admin.values import OffsetAt
 from ottla.client.errors import ClientError
-from ottla.client.group_values import TopicPartition
+from ottla.client.network.backoff import Backoff
+from ottla.client.network.cluster import Cluster
+from ottla.client.values import TopicPartition
 from ottla.protocol.errors import ErrorCode, KafkaError
 
 T = TypeVar("T")

@@ -6,8 +6,8 @@ import asyncio
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from ottla.client.cluster import Cluster
-from ottla.client.connection import Connection
+from ottla.client.network.cluster import Cluster
+from ottla.client.network.connection import Connection
 from ottla.protocol.errors import ErrorCode, KafkaError
 
 TRANSACTION_COORDINATOR = 1

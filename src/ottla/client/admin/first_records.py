@@ -8,10 +8,10 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ottla.client.cluster import Cluster
 from ottla.client.fetched import Fetched
-from ottla.client.group_values import TopicPartition
-from ottla.client.leaders import Answers, ask_leaders
+from ottla.client.network.cluster import Cluster
+from ottla.client.network.leaders import Answers, ask_leaders
+from ottla.client.values import TopicPartition
 from ottla.protocol.errors import ErrorCode, KafkaError
 from ottla.records.errors import InvalidBatch
 from ottla.records.header import NO_TIMESTAMP

@@ -10,9 +10,9 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeVar
 
-from ottla.client.backoff import Backoff
-from ottla.client.cluster import Cluster
-from ottla.client.connection import Connection
+from ottla.client.network.backoff import Backoff
+from ottla.client.network.cluster import Cluster
+from ottla.client.network.connection import Connection
 from ottla.protocol.errors import ErrorCode, KafkaError
 
 T = TypeVar("T")

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 from typing import Any, TypeVar
 
-from ottla.client.cluster import Cluster
-from ottla.client.connection import Connection
-from ottla.client.coordinators import Answers, ask_coordinators, error_of, value_of
-from ottla.client.group_values import Committed, GroupActive, GroupMissing, TopicPartition
+from ottla.client.admin.group_values import Committed, GroupActive, GroupMissing
+from ottla.client.network.cluster import Cluster
+from ottla.client.network.connection import Connection
+from ottla.client.network.coordinators import Answers, ask_coordinators, error_of, value_of
+from ottla.client.values import TopicPartition
 from ottla.protocol.errors import ErrorCode, KafkaError
 
 T = TypeVar("T")

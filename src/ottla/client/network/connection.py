@@ -23,8 +23,8 @@ from ottla.client.errors import (
     RequestTimedOut,
     Unreachable,
 )
-from ottla.client.frames import FrameReader, FrameTooLarge
-from ottla.client.versions import KNOWN_BEFORE_ASKING, Versions
+from ottla.client.network.frames import FrameReader, FrameTooLarge
+from ottla.client.network.versions import KNOWN_BEFORE_ASKING, Versions
 from ottla.protocol.apis import ApiKey
 from ottla.protocol.codec import decoder, encoder
 from ottla.protocol.errors import ErrorCode, KafkaError, MalformedMessage

@@ -10,13 +10,8 @@ import struct
 from collections.abc import Iterable
 from typing import Any
 
-from ottla.client.group_values import (
-    CLASSIC,
-    CONSUMER,
-    DescribedGroup,
-    GroupMember,
-    TopicPartition,
-)
+from ottla.client.admin.group_values import CLASSIC, CONSUMER, DescribedGroup, GroupMember
+from ottla.client.values import TopicPartition
 from ottla.protocol.codec import decoder
 from ottla.protocol.errors import MalformedMessage
 

@@ -10,7 +10,7 @@ import asyncio
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from ottla.client.admin_values import (
+from ottla.client.admin.values import (
     AlterOperation,
     ConfigEntry,
     ConfigSource,
@@ -20,8 +20,8 @@ from ottla.client.admin_values import (
     Replica,
     ResourceType,
 )
-from ottla.client.cluster import Cluster
-from ottla.client.metadata import Broker, ClusterView, Topic
+from ottla.client.network.cluster import Cluster
+from ottla.client.network.metadata import Broker, ClusterView, Topic
 from ottla.protocol.apis import ApiKey
 from ottla.protocol.errors import ErrorCode, KafkaError
 from ottla.protocol.uuids import ZERO_UUID

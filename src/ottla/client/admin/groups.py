@@ -6,11 +6,11 @@ import asyncio
 from collections.abc import Collection, Iterable, Sequence
 from typing import Any
 
-from ottla.client.cluster import Cluster
-from ottla.client.connection import Connection
-from ottla.client.coordinators import Answers, ask_coordinators, error_of, raise_for
-from ottla.client.group_members import classic_group, consumer_group
-from ottla.client.group_values import DEAD, DescribedGroup, GroupMissing, ListedGroup
+from ottla.client.admin.group_members import classic_group, consumer_group
+from ottla.client.admin.group_values import DEAD, DescribedGroup, GroupMissing, ListedGroup
+from ottla.client.network.cluster import Cluster
+from ottla.client.network.connection import Connection
+from ottla.client.network.coordinators import Answers, ask_coordinators, error_of, raise_for
 from ottla.protocol.apis import ApiKey
 from ottla.protocol.errors import ErrorCode, KafkaError
 

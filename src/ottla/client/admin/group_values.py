@@ -5,19 +5,12 @@ from __future__ import annotations
 from typing import NamedTuple
 
 from ottla.client.errors import ClientError
+from ottla.client.values import TopicPartition
 
 CLASSIC = "classic"
 CONSUMER = "consumer"
 EMPTY = "Empty"
 DEAD = "Dead"
-
-
-class TopicPartition(NamedTuple):
-    topic: str
-    partition: int
-
-    def __str__(self) -> str:
-        return f"{self.topic}-{self.partition}"
 
 
 class ListedGroup(NamedTuple):

@@ -6,10 +6,10 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import TypeVar
 
-from ottla.client.backoff import retrying
-from ottla.client.connection import CONNECT_TIMEOUT_MS, REQUEST_TIMEOUT_MS, Connection
 from ottla.client.errors import Address, ClientError, NoBrokerReachable, TopicMissing
-from ottla.client.metadata import ClusterView, Partition, Topic, view_of
+from ottla.client.network.backoff import retrying
+from ottla.client.network.connection import CONNECT_TIMEOUT_MS, REQUEST_TIMEOUT_MS, Connection
+from ottla.client.network.metadata import ClusterView, Partition, Topic, view_of
 from ottla.protocol.errors import ErrorCode, KafkaError
 from ottla.runtime.runtime import Runtime
 

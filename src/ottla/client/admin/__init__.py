@@ -1,0 +1,1 @@
+"""Administration: whatever the tools do."""

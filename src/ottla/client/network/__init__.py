@@ -1,0 +1,1 @@
+"""Ways to a cluster: connections, metadata, coordinators, and when to try again."""

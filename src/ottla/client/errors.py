@@ -2,6 +2,7 @@
 
     ClientError
     ├── BadAddress            a bootstrap text that is not HOST:PORT
+    ├── BadSetting            a setting that does not exist, or a value it cannot have
     ├── Unreachable           no connection to an address could be made
     │   └── NoBrokerReachable     ... to none of the bootstrap addresses
     ├── ConnectionLost        it was there, and went away with requests open
@@ -33,6 +34,12 @@ class ClientError(Exception):
 class BadAddress(ClientError):
     def __init__(self, text: str) -> None:
         super().__init__(f"{text!r} is not an address; write HOST:PORT, for example localhost:9092")
+
+
+class BadSetting(ClientError, ValueError):
+    def __init__(self, name: str, problem: str) -> None:
+        super().__init__(f"{name}: {problem}")
+        self.name = name
 
 
 class Unreachable(ClientError):

@@ -1,0 +1,1 @@
+"""Reading records: assignment, positions, fetches, groups, commits."""

@@ -1,0 +1,1 @@
+"""Sending records: serialize, partition, accumulate, compress, send."""

@@ -1,0 +1,62 @@
+"""As whom batches are sent, and whether they may be sent now.
+
+A plain producer is nobody. An idempotent one has a producer id and an epoch, by which brokers tell
+its batches and their order apart. A transactional one has them from its coordinator, and may send
+to a partition only within a transaction that the partition is part of.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Protocol
+
+from ottla.client.values import TopicPartition
+
+
+@dataclass(frozen=True, slots=True)
+class Identity:
+    producer_id: int = -1
+    epoch: int = -1
+
+    @property
+    def known(self) -> bool:
+        return self.producer_id >= 0
+
+
+NOBODY = Identity()
+
+
+class IdentityKeeper(Protocol):
+    """The sender asks it before every request, and tells it what became of batches."""
+
+    @property
+    def identity(self) -> Identity:
+        """`NOBODY` for a plain producer, and until `ready` for others."""
+        ...
+
+    @property
+    def is_transactional(self) -> bool: ...
+
+    @property
+    def transactional_id(self) -> str | None: ...
+
+    @property
+    def ready(self) -> bool:
+        """Whether batches may be built now. While not, the keeper works on it, and wakes the sender
+        when that has changed."""
+        ...
+
+    def admits(self, partition: TopicPartition) -> bool:
+        """Whether a batch for this partition may be sent now. If not, the keeper has begun what is
+        needed (adding the partition to the transaction) and wakes the sender afterwards."""
+        ...
+
+    def check_send(self) -> None:
+        """Raise if a record may not be given now: no transaction open, fenced, failed."""
+        ...
+
+    def delivered(self, partition: TopicPartition) -> None: ...
+
+    def failed(self, partition: TopicPartition, error: Exception) -> None:
+        """A batch has been given up: its sequence numbers leave a hole."""
+        ...

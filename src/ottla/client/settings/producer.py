@@ -1,0 +1,131 @@
+"""What a producer can be told."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, Literal
+
+from ottla.client.errors import BadSetting
+from ottla.client.settings.base import INT32_MAX, check_choice, check_number
+from ottla.client.settings.common import ClientOptions, ClientSettings
+
+if TYPE_CHECKING:
+    from ottla.client.producer.interceptors import ProducerInterceptor
+    from ottla.client.producer.partitioners import Partitioner
+
+Acks = Literal[0, 1, -1, "0", "1", "-1", "all"]
+CompressionType = Literal["none", "gzip", "snappy", "lz4", "zstd"]
+
+
+class ProducerOptions(ClientOptions, total=False):
+    acks: Acks
+    enable_idempotence: bool
+    compression_type: CompressionType | None
+    compression_level: int | None
+    batch_size: int
+    linger_ms: float
+    buffer_memory: int
+    max_block_ms: int
+    max_request_size: int
+    max_in_flight_requests_per_connection: int
+    retries: int
+    delivery_timeout_ms: int
+    partitioner: Partitioner | None
+    partitioner_ignore_keys: bool
+    partitioner_adaptive_partitioning_enable: bool
+    partitioner_availability_timeout_ms: int
+    key_serializer: Any
+    value_serializer: Any
+    interceptors: Sequence[ProducerInterceptor]
+    allow_auto_create_topics: bool
+    transactional_id: str | None
+    transaction_timeout_ms: int
+    transaction_two_phase_commit_enable: bool
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ProducerSettings(ClientSettings):
+    acks: Acks = "all"
+    enable_idempotence: bool | None = None
+    """None: where acks, retries and in-flight requests allow it, as in Kafka's client."""
+    compression_type: CompressionType | None = "none"
+    compression_level: int | None = None
+    batch_size: int = 16_384
+    linger_ms: float = 5
+    buffer_memory: int = 32 << 20
+    max_block_ms: int = 60_000
+    """How long a call waits for room in the buffer or for metadata; 0: raises at once."""
+    max_request_size: int = 1 << 20
+    max_in_flight_requests_per_connection: int = 5
+    retries: int = INT32_MAX
+    delivery_timeout_ms: int = 120_000
+    partitioner: Partitioner | None = None
+    partitioner_ignore_keys: bool = False
+    partitioner_adaptive_partitioning_enable: bool = True
+    partitioner_availability_timeout_ms: int = 0
+    key_serializer: Any = None
+    value_serializer: Any = None
+    interceptors: Sequence[ProducerInterceptor] = ()
+    allow_auto_create_topics: bool = True
+    transactional_id: str | None = None
+    transaction_timeout_ms: int = 60_000
+    transaction_two_phase_commit_enable: bool = False
+
+    def __post_init__(self) -> None:
+        ClientSettings.__post_init__(self)
+        check_choice("acks", self.acks, (0, 1, -1, "0", "1", "-1", "all"))
+        check_choice(
+            "compression_type",
+            self.compression_type,
+            (None, "none", "gzip", "snappy", "lz4", "zstd"),
+        )
+        for name in ("batch_size", "linger_ms", "buffer_memory", "max_block_ms", "retries"):
+            check_number(name, getattr(self, name), low=0)
+        check_number("max_request_size", self.max_request_size, low=0, high=INT32_MAX)
+        check_number(
+            "max_in_flight_requests_per_connection",
+            self.max_in_flight_requests_per_connection,
+            low=1,
+        )
+        check_number("transaction_timeout_ms", self.transaction_timeout_ms, low=1)
+        if self.delivery_timeout_ms < self.linger_ms + self.request_timeout_ms:
+            raise BadSetting(
+                "delivery_timeout_ms",
+                f"{self.delivery_timeout_ms} is less than linger_ms + request_timeout_ms "
+                f"({self.linger_ms} + {self.request_timeout_ms}): no request could end in time",
+            )
+        self._check_idempotence()
+
+    def _check_idempotence(self) -> None:
+        if self.transactional_id is not None and self.enable_idempotence is False:
+            raise BadSetting("enable_idempotence", "a transactional producer needs it")
+        if not (self.enable_idempotence or self.transactional_id is not None):
+            return
+        for name, met, needed in (
+            ("acks", self.required_acks == -1, "all"),
+            ("retries", self.retries > 0, "more than 0"),
+            (
+                "max_in_flight_requests_per_connection",
+                self.max_in_flight_requests_per_connection <= 5,
+                "at most 5",
+            ),
+        ):
+            if not met:
+                raise BadSetting(name, f"an idempotent producer needs {needed}")
+
+    @property
+    def required_acks(self) -> int:
+        return -1 if self.acks == "all" else int(self.acks)
+
+    @property
+    def is_idempotent(self) -> bool:
+        if self.transactional_id is not None:
+            return True
+        if self.enable_idempotence is not None:
+            return self.enable_idempotence
+        return (
+            self.required_acks == -1
+            and self.retries > 0
+            and self.max_in_flight_requests_per_connection <= 5
+        )

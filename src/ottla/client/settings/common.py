@@ -44,28 +44,51 @@ class ClientOptions(TypedDict, total=False):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ClientSettings:
     bootstrap_servers: str | Sequence[str] = "localhost:9092"
+    """Where to find the cluster: `host:port`, several with commas or as a list."""
     client_id: str = "ottla"
+    """The name that brokers see in logs, quotas and group listings."""
     client_rack: str = ""
+    """Where this client runs. Brokers with a matching `broker.rack` serve its reads (KIP-392)."""
     request_timeout_ms: int = 30_000
+    """How long one request may go unanswered before its connection is given up."""
     default_api_timeout_ms: int = 60_000
+    """How long a call that asks the cluster keeps trying."""
     metadata_max_age_ms: int = 300_000
+    """How old knowledge of topics and leaders may grow."""
     connections_max_idle_ms: int = 540_000
+    """Connections that nobody used for so long are closed."""
     reconnect_backoff_ms: int = 50
+    """The pause before a broker is tried again after a failed connection; doubles each time."""
     reconnect_backoff_max_ms: int = 1_000
+    """The longest such pause."""
     retry_backoff_ms: int = 100
+    """The pause before a failed request is sent again; doubles each time."""
     retry_backoff_max_ms: int = 1_000
+    """The longest such pause."""
     socket_connection_setup_timeout_ms: int = 10_000
+    """How long making a connection may take, TLS included."""
     security_protocol: SecurityProtocol = "PLAINTEXT"
+    """PLAINTEXT, SSL, SASL_PLAINTEXT or SASL_SSL."""
     ssl_context: SSLContext | None = None
+    """A context of your own; then the other `ssl_` settings are not looked at."""
     ssl_cafile: str | None = None
+    """The certificates to trust (PEM); the system's if left out."""
     ssl_certfile: str | None = None
+    """This client's own certificate (PEM), where brokers ask for one."""
     ssl_keyfile: str | None = None
+    """The key to it (PEM)."""
     ssl_password: str | None = None
+    """The key's password."""
     ssl_check_hostname: bool = True
+    """Whether the broker's certificate must be for the host that was asked for."""
     sasl_mechanism: SaslMechanism = "PLAIN"
+    """PLAIN, SCRAM-SHA-256, SCRAM-SHA-512 or OAUTHBEARER."""
     sasl_username: str | None = None
+    """For PLAIN and SCRAM."""
     sasl_password: str | None = None
+    """For PLAIN and SCRAM."""
     sasl_oauth_token_provider: Callable[[], Any] | None = None
+    """For OAUTHBEARER: called, or awaited, for a token whenever one is needed."""
 
     def __post_init__(self) -> None:
         for name in _DURATIONS_MS:

@@ -47,30 +47,55 @@ class ProducerOptions(ClientOptions, total=False):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProducerSettings(ClientSettings):
     acks: Acks = "all"
+    """Who must have a record before it counts as sent: `all` in-sync replicas, the leader (1),
+    nobody (0)."""
     enable_idempotence: bool | None = None
     """None: where acks, retries and in-flight requests allow it, as in Kafka's client."""
     compression_type: CompressionType | None = "none"
+    """none, gzip, snappy, lz4 or zstd, for whole batches."""
     compression_level: int | None = None
+    """The codec's own scale; its default if left out."""
     batch_size: int = 16_384
+    """A batch is sent when it holds so many bytes, or when `linger_ms` has passed."""
     linger_ms: float = 5
+    """How long a batch waits for more records."""
     buffer_memory: int = 32 << 20
+    """How many bytes of records may wait for delivery before `send` waits."""
     max_block_ms: int = 60_000
     """How long a call waits for room in the buffer or for metadata; 0: raises at once."""
     max_request_size: int = 1 << 20
+    """The largest record and the largest request, in bytes."""
     max_in_flight_requests_per_connection: int = 5
+    """How many requests to one broker may be unanswered."""
     retries: int = INT32_MAX
+    """How often a batch is sent again; `delivery_timeout_ms` usually ends it first."""
     delivery_timeout_ms: int = 120_000
+    """From `send` to the outcome: after so long a record has arrived or failed."""
     partitioner: Partitioner | None = None
+    """Which partition a record goes to; left out: keys by murmur2 as in Java, others stick to a
+    partition for a batch."""
     partitioner_ignore_keys: bool = False
+    """Spread records with keys like those without."""
     partitioner_adaptive_partitioning_enable: bool = True
+    """Fewer records without a key to brokers that are slow to take them."""
     partitioner_availability_timeout_ms: int = 0
+    """None at all to brokers that took nothing for so long; 0: never mind."""
     key_serializer: Any = None
+    """From your key to bytes: a function of one argument, or an object with `serialize`."""
     value_serializer: Any = None
+    """From your value to bytes, likewise."""
     interceptors: Sequence[ProducerInterceptor] = ()
+    """Objects that see, and may change, every record before it is serialized."""
     allow_auto_create_topics: bool = True
+    """Whether asking for a missing topic may create it, where the broker allows it."""
     transactional_id: str | None = None
+    """The name under which transactions are begun; a second producer of the name fences the
+    first."""
     transaction_timeout_ms: int = 60_000
+    """The coordinator aborts a transaction that stays open for longer."""
     transaction_two_phase_commit_enable: bool = False
+    """Prepared transactions wait for their end without a timeout (KIP-939), where the broker allows
+    it."""
 
     def __post_init__(self) -> None:
         ClientSettings.__post_init__(self)

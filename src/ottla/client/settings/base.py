@@ -5,7 +5,7 @@ from __future__ import annotations
 import difflib
 from collections.abc import Mapping
 from dataclasses import fields
-from typing import Any, TypeVar, get_type_hints
+from typing import Any, TypeVar
 
 from ottla.client.errors import BadSetting
 
@@ -51,8 +51,3 @@ def check_choice(name: str, value: object, choices: tuple[object, ...]) -> None:
     if value not in choices:
         listed = ", ".join(str(choice) for choice in choices)
         raise BadSetting(name, f"{value!r} is none of: {listed}")
-
-
-def option_names(options: type) -> set[str]:
-    """The names a TypedDict knows, its bases included."""
-    return set(get_type_hints(options))

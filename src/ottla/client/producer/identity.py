@@ -41,6 +41,13 @@ class IdentityKeeper(Protocol):
     def transactional_id(self) -> str | None: ...
 
     @property
+    def produce_version_max(self) -> int | None:
+        """The newest version of Produce to use, None: any. By the version the broker tells whether
+        this producer adds partitions to its transaction itself (up to 11) or leaves that to the
+        broker (KIP-890)."""
+        ...
+
+    @property
     def ready(self) -> bool:
         """Whether batches may be built now. While not, the keeper works on it, and wakes the sender
         when that has changed."""
@@ -59,4 +66,31 @@ class IdentityKeeper(Protocol):
 
     def failed(self, partition: TopicPartition, error: Exception) -> None:
         """A batch has been given up: its sequence numbers leave a hole."""
+        ...
+
+
+class Outbox(Protocol):
+    """What a keeper of transactions asks of the producer it belongs to."""
+
+    async def flush(self) -> None:
+        """Send all there is, without lingering, and return when each record given so far was
+        acknowledged or has failed. Failures were told to the keeper by then (`failed`)."""
+        ...
+
+    def drop_unsent(self, error: Exception) -> None:
+        """Fail, with `error`, each record that no request carries yet, also those in batches that
+        wait to be sent again. Nobody has to look at these failures: the application asked for it.
+        The keeper's `failed` is not called for them."""
+        ...
+
+    async def drained(self) -> None:
+        """Return when no request is under way and none waits to be sent again."""
+        ...
+
+    def forget_sequences(self, partition: TopicPartition | None = None) -> None:
+        """The next batch to this partition (None: to each) has sequence number 0."""
+        ...
+
+    def wake(self) -> None:
+        """`ready`, `admits` or `identity` of the keeper may have changed: look again."""
         ...

@@ -10,7 +10,15 @@
     ├── BadResponse           the peer sent what the protocol does not allow: perhaps not a broker
     ├── UnsupportedVersion    no version of a request that both sides know
     ├── TopicMissing          the cluster has no such topic, or no such partition
-    └── DeliveryFailed        records that were given to the producer and did not arrive
+    ├── DeliveryFailed        records that were given to the producer and did not arrive
+    ├── IllegalState          a call that does not fit what the client is doing, or has been told
+    ├── Wakeup                what a consumer's call ends with after `wakeup()`
+    └── PartitionUnreadable   a consumer cannot go on with a partition until it is told where
+        ├── NoOffsetForPartition       nothing is committed, and auto_offset_reset is none
+        ├── OffsetOutOfRange           retention removed it, or it lies behind the end
+        ├── LogTruncation              a new leader does not have what was read
+        ├── UnreadableBatch            a damaged batch, or one that cannot be decoded
+        └── RecordDeserializationError the application's deserializer raised
 
 An error code in a broker's answer is `ottla.protocol.errors.KafkaError`.
 """
@@ -18,6 +26,10 @@ An error code in a broker's answer is `ottla.protocol.errors.KafkaError`.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from typing import TYPE_CHECKING
+
+if TYPE_CHECKING:
+    from ottla.client.values import TopicPartition
 
 Address = tuple[str, int]
 
@@ -98,4 +110,95 @@ class DeliveryFailed(ClientError):
         super().__init__(f"records for {topic}-{partition} were not delivered: {cause}")
         self.topic = topic
         self.partition = partition
+        self.cause = cause
+
+
+class IllegalState(ClientError):
+    """A call out of place; nothing has been done."""
+
+
+class Wakeup(ClientError):
+    def __init__(self) -> None:
+        super().__init__("wakeup() was called")
+
+
+class PartitionUnreadable(ClientError):
+    """Every poll raises it anew until the application seeks; other partitions go on meanwhile.
+
+    `offset` is where reading stands; `next_offset` where it could go on, None if that is unknown.
+    """
+
+    def __init__(
+        self, partition: TopicPartition, offset: int, problem: str, next_offset: int | None = None
+    ) -> None:
+        super().__init__(f"{partition} at offset {offset}: {problem}")
+        self.topic_partition = partition
+        self.offset = offset
+        self.next_offset = next_offset
+
+    @property
+    def topic(self) -> str:
+        return self.topic_partition.topic
+
+    @property
+    def partition(self) -> int:
+        return self.topic_partition.partition
+
+
+class NoOffsetForPartition(PartitionUnreadable):
+    def __init__(self, partition: TopicPartition) -> None:
+        super().__init__(
+            partition,
+            -1,
+            "no offset is committed and auto_offset_reset is none; seek, or set where to begin",
+        )
+
+
+class OffsetOutOfRange(PartitionUnreadable):
+    def __init__(self, partition: TopicPartition, offset: int) -> None:
+        super().__init__(
+            partition,
+            offset,
+            "the log does not hold this offset, and auto_offset_reset is none; seek to one it holds"
+            " (beginning_offsets and end_offsets tell which)",
+        )
+
+
+class LogTruncation(PartitionUnreadable):
+    def __init__(self, partition: TopicPartition, offset: int, diverges_at: int | None) -> None:
+        known = "" if diverges_at is None else f" (its history differs from offset {diverges_at})"
+        super().__init__(
+            partition,
+            offset,
+            f"the leader does not have the records that were read before{known}, and "
+            "auto_offset_reset is none; seek to where reading shall go on",
+            diverges_at,
+        )
+
+
+class UnreadableBatch(PartitionUnreadable):
+    """`next_offset` is behind the batch: seek there to leave it out."""
+
+
+class RecordDeserializationError(PartitionUnreadable):
+    """The record stays next; seek to `next_offset` to leave it out (KIP-334)."""
+
+    def __init__(
+        self,
+        partition: TopicPartition,
+        offset: int,
+        part: str,
+        key: bytes | None,
+        value: bytes | None,
+        cause: Exception,
+    ) -> None:
+        super().__init__(
+            partition,
+            offset,
+            f"the {part} deserializer raised {type(cause).__name__}: {cause}",
+            offset + 1,
+        )
+        self.part = part
+        self.key = key
+        self.value = value
         self.cause = cause

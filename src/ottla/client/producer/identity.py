@@ -77,9 +77,11 @@ class Outbox(Protocol):
         acknowledged or has failed. Failures were told to the keeper by then (`failed`)."""
         ...
 
-    def drop_unsent(self, error: Exception) -> None:
-        """Fail, with `error`, each record that no request carries yet, also those in batches that
-        wait to be sent again. Nobody has to look at these failures: the application asked for it.
+    def drop_unsent(self, error: Exception) -> bool:
+        """Fail, with `error`, each record that no request carries now, also those in batches that
+        wait to be sent again: True if there were such, because their numbers leave a hole.
+
+        Nobody has to look at these failures: the application is told otherwise, or asked for it.
         The keeper's `failed` is not called for them."""
         ...
 

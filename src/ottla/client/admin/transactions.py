@@ -7,11 +7,9 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from ottla.client.network.cluster import Cluster
-from ottla.client.network.connection import Connection
+from ottla.client.network.finding import CoordinatorType
 from ottla.protocol.errors import ErrorCode, KafkaError
 
-TRANSACTION_COORDINATOR = 1
-BATCHED_LOOKUP_FROM = 4
 NONE_OPEN = -1
 FENCING_TIMEOUT_MS = 1
 
@@ -258,22 +256,11 @@ class TransactionAdmin:
     # Coordinators
 
     async def _coordinator_of(self, transactional_id: str) -> int:
-        from ottla.protocol.messages.find_coordinator import FindCoordinatorRequest
-
-        connection: Connection = await self._cluster.any_broker()
-        request = FindCoordinatorRequest(key_type=TRANSACTION_COORDINATOR)
-        if (version := connection.version_of(request)) >= BATCHED_LOOKUP_FROM:
-            request.coordinator_keys = [transactional_id]
-            response = await connection.request(request, version=version)
-            (found,) = response.coordinators
-        else:
-            request.key = transactional_id
-            found = await connection.request(request, version=version)
-        _raise_for(found.error_code, found.error_message)
-        if found.node_id not in self._cluster.view.brokers:
-            await self._cluster.refresh(())
-        node_id: int = found.node_id
-        return node_id
+        kind = CoordinatorType.TRANSACTION
+        found = (await self._cluster.find_coordinators(kind, [transactional_id]))[transactional_id]
+        if isinstance(found, KafkaError):
+            raise found
+        return found.node_id
 
 
 def _raise_for(code: int, message: str | None = None) -> None:

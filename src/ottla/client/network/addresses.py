@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
+
 from ottla.client.errors import Address, BadAddress
 
 PORT_DEFAULT = 9092
 
 
-def parse_addresses(text: str) -> list[Address]:
-    """A comma-separated bootstrap list; the port may be left out."""
+def parse_addresses(bootstrap: str | Sequence[str]) -> list[Address]:
+    """A bootstrap list, comma-separated or a sequence; the port may be left out."""
+    text = bootstrap if isinstance(bootstrap, str) else ",".join(bootstrap)
     addresses = [parse_address(part.strip()) for part in text.split(",") if part.strip()]
     if not addresses:
         raise BadAddress(text)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable
+from random import Random
 from typing import TypeVar
 
 from ottla.client.errors import ConnectionLost, RequestTimedOut, Unreachable
@@ -12,23 +13,42 @@ from ottla.runtime.runtime import Runtime
 
 T = TypeVar("T")
 
-PAUSE_FIRST_S = 0.05
-PAUSE_MAX_S = 1.0
+PAUSE_FIRST_MS = 50
+PAUSE_MAX_MS = 1_000
 JITTER = 0.2
+
+
+class Pauses:
+    """Each twice the one before, up to a limit, and off by up to a fifth: clients that failed
+    together do not come back together."""
+
+    __slots__ = ("_first_s", "_max_s", "failures")
+
+    def __init__(self, first_ms: float = PAUSE_FIRST_MS, max_ms: float = PAUSE_MAX_MS) -> None:
+        self._first_s = min(first_ms, max_ms) / 1000
+        self._max_s = max_ms / 1000
+        self.failures = 0
+
+    def next_s(self, random: Random) -> float:
+        pause_s = min(self._first_s * 2.0 ** min(self.failures, 30), self._max_s)
+        self.failures += 1
+        return pause_s * (1 + JITTER * (2 * random.random() - 1))
+
+    def reset(self) -> None:
+        self.failures = 0
 
 
 class Backoff:
     """Pauses of one operation; `pause` says whether another attempt is due."""
 
-    def __init__(self, runtime: Runtime, within_ms: int) -> None:
+    def __init__(self, runtime: Runtime, within_ms: int, pauses: Pauses | None = None) -> None:
         self._runtime = runtime
         self._deadline = runtime.clock.now() + within_ms / 1000
-        self._pause_s = PAUSE_FIRST_S
+        self._pauses = pauses or Pauses()
 
     async def pause(self) -> bool:
         """Wait a little; False, at once, when the wait would pass the deadline."""
-        pause_s = self._pause_s * (1 + JITTER * (2 * self._runtime.random.random() - 1))
-        self._pause_s = min(self._pause_s * 2, PAUSE_MAX_S)
+        pause_s = self._pauses.next_s(self._runtime.random)
         if self._runtime.clock.now() + pause_s > self._deadline:
             return False
         await asyncio.sleep(pause_s)
@@ -46,10 +66,15 @@ def may_pass(error: BaseException, *, resend: bool = True) -> bool:
 
 
 async def retrying(
-    runtime: Runtime, attempt: Callable[[], Awaitable[T]], *, within_ms: int, resend: bool = True
+    runtime: Runtime,
+    attempt: Callable[[], Awaitable[T]],
+    *,
+    within_ms: int,
+    resend: bool = True,
+    pauses: Pauses | None = None,
 ) -> T:
     """The first result of `attempt`, tried again while its errors may pass."""
-    backoff = Backoff(runtime, within_ms)
+    backoff = Backoff(runtime, within_ms, pauses)
     while True:
         try:
             return await attempt()

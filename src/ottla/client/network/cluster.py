@@ -6,10 +6,17 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import TypeVar
 
-from ottla.client.errors import Address, ClientError, NoBrokerReachable, TopicMissing
-from ottla.client.network.backoff import retrying
+from ottla.client.errors import Address, ClientError, NoBrokerReachable, TopicMissing, show_address
+from ottla.client.metrics import Metrics
+from ottla.client.network.addresses import parse_addresses
+from ottla.client.network.backoff import Backoff, Pauses, retrying
 from ottla.client.network.connection import CONNECT_TIMEOUT_MS, REQUEST_TIMEOUT_MS, Connection
-from ottla.client.network.metadata import ClusterView, Partition, Topic, view_of
+from ottla.client.network.finding import CoordinatorType, find_coordinators
+from ottla.client.network.metadata import Broker, ClusterView, Partition, Topic
+from ottla.client.network.metadata_keeper import MetadataKeeper
+from ottla.client.network.pool import Pool, Purpose
+from ottla.client.settings.common import ClientSettings
+from ottla.client.values import TopicPartition
 from ottla.protocol.errors import ErrorCode, KafkaError
 from ottla.runtime.runtime import Runtime
 
@@ -20,7 +27,7 @@ NO_TOPICS: tuple[str, ...] = ()
 
 
 class Cluster:
-    """Use as `async with Cluster(...) as cluster`. Connections are made when first needed."""
+    """Use as `async with Cluster.of(...) as cluster`. Connections are made when first needed."""
 
     def __init__(
         self,
@@ -31,18 +38,41 @@ class Cluster:
         connect_timeout_ms: int = CONNECT_TIMEOUT_MS,
         request_timeout_ms: int = REQUEST_TIMEOUT_MS,
         retry_within_ms: int = RETRY_WITHIN_MS,
+        settings: ClientSettings | None = None,
     ) -> None:
         self.runtime = runtime
+        self.settings = settings = settings or ClientSettings(
+            bootstrap_servers=[show_address(address) for address in bootstrap],
+            client_id=client_id,
+            socket_connection_setup_timeout_ms=connect_timeout_ms,
+            request_timeout_ms=request_timeout_ms,
+            default_api_timeout_ms=retry_within_ms,
+        )
         self._bootstrap = list(bootstrap)
-        self._client_id = client_id
-        self._connect_timeout_ms = connect_timeout_ms
-        self.request_timeout_ms = request_timeout_ms
-        self.retry_within_ms = retry_within_ms
+        self.request_timeout_ms = settings.request_timeout_ms
+        self.retry_within_ms = settings.default_api_timeout_ms
+        self.metrics = Metrics(runtime.clock.now)
+        self._pool = Pool(
+            runtime,
+            self._open,
+            reconnect_backoff_ms=settings.reconnect_backoff_ms,
+            reconnect_backoff_max_ms=settings.reconnect_backoff_max_ms,
+            idle_max_ms=settings.connections_max_idle_ms,
+        )
+        self._metadata = MetadataKeeper(
+            runtime,
+            self.any_broker,
+            max_age_ms=settings.metadata_max_age_ms,
+            retry_backoff_ms=settings.retry_backoff_ms,
+            retry_backoff_max_ms=settings.retry_backoff_max_ms,
+        )
         self._seed: Connection | None = None
-        self._by_node: dict[int, Connection] = {}
-        self._for_fetching: dict[int, Connection] = {}
         self._opening = asyncio.Lock()
-        self.view = ClusterView(None, -1)
+        self._coordinators: dict[tuple[CoordinatorType, str], Broker] = {}
+
+    @classmethod
+    def of(cls, settings: ClientSettings, runtime: Runtime) -> Cluster:
+        return cls(runtime, parse_addresses(settings.bootstrap_servers), settings=settings)
 
     async def __aenter__(self) -> Cluster:
         await self.any_broker()
@@ -52,36 +82,36 @@ class Cluster:
         self.close()
 
     def close(self) -> None:
-        for connection in (self._seed, *self._by_node.values(), *self._for_fetching.values()):
-            if connection is not None:
-                connection.close()
-        self._by_node.clear()
-        self._for_fetching.clear()
+        self._metadata.close()
+        self._pool.close()
+        if self._seed is not None:
+            self._seed.close()
 
     # Connections
 
     async def any_broker(self) -> Connection:
         """A connection to whichever broker answers: an open one, else through the bootstrap."""
         async with self._opening:
-            for connection in (self._seed, *self._by_node.values()):
+            for connection in (self._seed, *self._pool):
                 if connection is not None and not connection.closed:
                     return connection
             self._seed = await self._bootstrapped()
             return self._seed
 
     async def broker(self, node_id: int) -> Connection:
-        return await self._connected(node_id, self._by_node)
+        return await self.connection(node_id, "main")
 
     async def broker_for_fetching(self, node_id: int) -> Connection:
         """A connection of its own: answers come in order, so a long poll would hold up others."""
-        return await self._connected(node_id, self._for_fetching)
+        return await self.connection(node_id, "fetch")
 
-    async def _connected(self, node_id: int, connections: dict[int, Connection]) -> Connection:
-        async with self._opening:
-            connection = connections.get(node_id)
-            if connection is None or connection.closed:
-                connection = connections[node_id] = await self._open(self._address(node_id))
-            return connection
+    async def connection(self, node_id: int, purpose: Purpose = "main") -> Connection:
+        found = self._pool.get(node_id, purpose)
+        return found or await self._pool.connect(node_id, self._address(node_id), purpose)
+
+    def open_connection(self, node_id: int, purpose: Purpose = "main") -> Connection | None:
+        """The open connection, if there is one; nothing is begun."""
+        return self._pool.get(node_id, purpose)
 
     async def controller(self) -> Connection:
         """Where changes go. A broker without the controller's role hands them on itself."""
@@ -113,31 +143,92 @@ class Cluster:
         return await Connection.open(
             self.runtime,
             address,
-            client_id=self._client_id,
-            connect_timeout_ms=self._connect_timeout_ms,
+            client_id=self.settings.client_id,
+            connect_timeout_ms=self.settings.socket_connection_setup_timeout_ms,
             request_timeout_ms=self.request_timeout_ms,
         )
 
+    # Coordinators
+
+    async def coordinator(self, kind: CoordinatorType, key: str) -> Connection:
+        """A connection to the broker that coordinates the key, for that purpose alone.
+
+        One attempt: where nobody coordinates it now, a retriable `KafkaError`.
+        """
+        found = self._coordinators.get((kind, key))
+        if found is None:
+            answer = (await self.find_coordinators(kind, [key]))[key]
+            if isinstance(answer, KafkaError):
+                raise answer
+            found = self._coordinators[kind, key] = answer
+        try:
+            return await self._pool.connect(found.node_id, (found.host, found.port), "coordinator")
+        except ClientError:
+            self.forget_coordinator(kind, key)
+            raise
+
+    def forget_coordinator(self, kind: CoordinatorType, key: str) -> None:
+        """After NOT_COORDINATOR, COORDINATOR_NOT_AVAILABLE, or a lost connection."""
+        self._coordinators.pop((kind, key), None)
+
+    async def find_coordinators(
+        self, kind: CoordinatorType, keys: Sequence[str]
+    ) -> dict[str, Broker | KafkaError]:
+        found = await find_coordinators(await self.any_broker(), kind, keys)
+        nodes = {place.node_id for place in found.values() if isinstance(place, Broker)}
+        if not nodes <= self.view.brokers.keys():
+            await self.refresh(NO_TOPICS)
+        return found
+
     # Metadata
+
+    @property
+    def view(self) -> ClusterView:
+        return self._metadata.view
+
+    @property
+    def metadata_failure(self) -> Exception | None:
+        """Why the last refresh in the background failed; None if it did not."""
+        return self._metadata.failure
+
+    def watch(self, topics: Iterable[str], create_missing: bool = False) -> None:
+        """Keep these topics in `view`, fresh; the first answer comes soon, see `on_change`."""
+        self._metadata.watch(topics, create_missing=create_missing)
+
+    def unwatch(self, topics: Iterable[str]) -> None:
+        self._metadata.unwatch(topics)
+
+    def watch_all(self) -> None:
+        """Keep all topics of the cluster in `view`: for subscriptions by pattern."""
+        self._metadata.watch_all()
+
+    def unwatch_all(self) -> None:
+        """Undo `watch_all`; topics that are watched by name stay so."""
+        self._metadata.unwatch_all()
+
+    def request_refresh(self) -> None:
+        """Ask anew for all that is watched, soon: many calls make one request."""
+        self._metadata.request_refresh()
+
+    def on_change(self, callback: Callable[[ClusterView], None]) -> Callable[[], None]:
+        """Call back after each refresh, with the new view; returns what undoes it."""
+        return self._metadata.on_change(callback)
+
+    def leader_changed(
+        self,
+        partition: TopicPartition,
+        leader: int,
+        leader_epoch: int,
+        endpoints: Iterable[Broker] = (),
+    ) -> None:
+        """A broker named the new leader in its answer: no need to ask for metadata first."""
+        self._metadata.leader_changed(partition, leader, leader_epoch, endpoints)
 
     async def refresh(
         self, topics: Iterable[str] | None = None, *, create_missing: bool = False
     ) -> ClusterView:
-        """Ask anew for these topics (None: all) and for the brokers; remembered in `view`."""
-        from ottla.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
-
-        connection = await self.any_broker()
-        version = connection.version_of(MetadataRequest)
-        wanted = None
-        if topics is not None:
-            wanted = [MetadataRequestTopic(name=name) for name in topics]
-        request = MetadataRequest(topics=wanted)
-        if version >= 4:
-            request.allow_auto_topic_creation = create_missing
-        view = view_of(await connection.request(request, version=version))
-        merged = view.topics if topics is None else {**self.view.topics, **view.topics}
-        self.view = ClusterView(view.cluster_id, view.controller_id, view.brokers, merged)
-        return view
+        """Ask now for these topics (None: all) and for the brokers; remembered in `view`."""
+        return await self._metadata.refresh(topics, create_missing=create_missing)
 
     async def topic(self, name: str, *, create_missing: bool = False) -> Topic:
         """The topic with a leader for each partition; `TopicMissing` if there is none."""
@@ -148,7 +239,7 @@ class Cluster:
                 self._raise_for(code, name, create_missing)
             return topic
 
-        return await retrying(self.runtime, attempt, within_ms=self.retry_within_ms)
+        return await self.retrying(attempt)
 
     def _raise_for(self, code: int, topic: str, create_missing: bool) -> None:
         if code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION and not create_missing:
@@ -172,7 +263,23 @@ class Cluster:
     # Work
 
     async def retrying(self, attempt: Callable[[], Awaitable[T]], *, resend: bool = True) -> T:
-        return await retrying(self.runtime, attempt, within_ms=self.retry_within_ms, resend=resend)
+        """The first result of `attempt`, tried again while its errors may pass, until
+        default_api_timeout_ms."""
+        return await retrying(
+            self.runtime,
+            attempt,
+            within_ms=self.retry_within_ms,
+            resend=resend,
+            pauses=self.pauses(),
+        )
+
+    def pauses(self) -> Pauses:
+        """Between attempts, as retry_backoff_ms and retry_backoff_max_ms say."""
+        return Pauses(self.settings.retry_backoff_ms, self.settings.retry_backoff_max_ms)
+
+    def backoff(self, within_ms: int | None = None) -> Backoff:
+        limit_ms = self.retry_within_ms if within_ms is None else within_ms
+        return Backoff(self.runtime, limit_ms, self.pauses())
 
     async def by_leader(self, topic: str, partitions: Iterable[int]) -> dict[int, list[int]]:
         """The partitions grouped by the broker that leads them."""

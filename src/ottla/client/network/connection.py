@@ -94,6 +94,10 @@ class Connection:
         self._next_correlation_id = 0
         self.versions: Versions = KNOWN_BEFORE_ASKING
         self.failure: ClientError | None = None
+        self.throttled_until = 0.0
+        """The broker asked for silence until then: `request` waits, callers of `post` look."""
+        self._used_at = runtime.clock.now()
+        self._ends_when_idle = False
         socket.on_readable(self._readable)
 
     @classmethod
@@ -131,6 +135,9 @@ class Connection:
     ) -> Any:
         """Send a request in the newest version both sides know, and wait for its response."""
         async with self._slots:
+            wait_s = self.throttled_until - self._runtime.clock.now()
+            if wait_s > 0:
+                await asyncio.sleep(wait_s)
             return await self.post(request, version=version, timeout_ms=timeout_ms)
 
     def post(
@@ -158,6 +165,19 @@ class Connection:
         if self._unsent and self.failure is None:
             self._drained = asyncio.get_running_loop().create_future()
             await self._drained
+
+    @property
+    def in_flight(self) -> int:
+        return len(self._waiting)
+
+    def is_idle_since(self, moment: float) -> bool:
+        return not self._waiting and self._used_at < moment
+
+    def close_when_idle(self) -> None:
+        """Close as soon as what is under way has been answered."""
+        self._ends_when_idle = True
+        if not self._waiting:
+            self.close()
 
     def close(self) -> None:
         self._fail(ConnectionLost(self.address, "closed by this client"))
@@ -188,6 +208,7 @@ class Connection:
             waiting.settle(error=self.failure)
             return waiting.reply
         self._waiting.append(waiting)
+        self._used_at = self._runtime.clock.now()
         limit_ms = self._request_timeout_ms if timeout_ms is None else timeout_ms
         waiting.timer = self._runtime.call_later(limit_ms / 1000, self._expire, waiting, limit_ms)
         return waiting.reply
@@ -251,7 +272,11 @@ class Connection:
             )
         response, _ = waiting.decode(frame, position)
         self._waiting.popleft()
+        if throttle_ms := getattr(response, "throttle_time_ms", 0):
+            self.throttled_until = self._runtime.clock.now() + throttle_ms / 1000
         waiting.settle(response)
+        if self._ends_when_idle and not self._waiting:
+            self.close()
 
     def _expire(self, waiting: _Waiting, limit_ms: int) -> None:
         waiting.settle(error=RequestTimedOut(self.address, waiting.name, limit_ms))

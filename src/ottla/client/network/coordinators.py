@@ -8,20 +8,17 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping, Sequence
-from typing import Any, TypeVar
+from typing import TypeVar
 
-from ottla.client.network.backoff import Backoff
 from ottla.client.network.cluster import Cluster
 from ottla.client.network.connection import Connection
+from ottla.client.network.finding import CoordinatorType
 from ottla.protocol.errors import ErrorCode, KafkaError
 
 T = TypeVar("T")
 Answers = dict[str, T | KafkaError]
 Ask = Callable[[Connection, int, list[str]], Awaitable[Answers[T]]]
 """From (connection, node id, keys it coordinates) to the answer for each key."""
-
-GROUP_COORDINATOR = 0
-BATCHED_LOOKUP_FROM = 4
 
 
 def error_of(code: int, message: str | None = None) -> KafkaError | None:
@@ -41,17 +38,22 @@ def value_of(answers: Mapping[str, T | KafkaError], key: str) -> T:
 
 
 async def ask_coordinators(
-    cluster: Cluster, keys: Iterable[str], ask: Ask[T], *, resend: bool = True
+    cluster: Cluster,
+    keys: Iterable[str],
+    ask: Ask[T],
+    *,
+    kind: CoordinatorType = CoordinatorType.GROUP,
+    resend: bool = True,
 ) -> Answers[T]:
-    """The answer for each group. Without `resend` a lost connection ends it: the broker may have
+    """The answer for each key. Without `resend` a lost connection ends it: the broker may have
     done the work already."""
-    backoff = Backoff(cluster.runtime, cluster.retry_within_ms)
+    backoff = cluster.backoff()
     wanted = list(dict.fromkeys(keys))
     answers: Answers[T] = dict.fromkeys(wanted, KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE))
     missing = wanted
     while missing:
         asked = missing
-        answers |= await cluster.retrying(lambda: _round(cluster, asked, ask), resend=resend)  # noqa: B023
+        answers |= await cluster.retrying(lambda: _round(cluster, kind, asked, ask), resend=resend)  # noqa: B023
         missing = [key for key in asked if _may_pass(answers[key])]
         if missing and not await backoff.pause():
             break
@@ -62,17 +64,17 @@ def _may_pass(answer: object) -> bool:
     return isinstance(answer, KafkaError) and answer.code.retriable
 
 
-async def _round(cluster: Cluster, keys: Sequence[str], ask: Ask[T]) -> Answers[T]:
-    found = await find_coordinators(cluster, keys)
+async def _round(
+    cluster: Cluster, kind: CoordinatorType, keys: Sequence[str], ask: Ask[T]
+) -> Answers[T]:
+    found = await cluster.find_coordinators(kind, keys)
     answers: Answers[T] = {}
     by_node: dict[int, list[str]] = {}
     for key, where in found.items():
         if isinstance(where, KafkaError):
             answers[key] = where
         else:
-            by_node.setdefault(where, []).append(key)
-    if not by_node.keys() <= cluster.view.brokers.keys():
-        await cluster.refresh(())
+            by_node.setdefault(where.node_id, []).append(key)
 
     async def ask_one(node_id: int, own: list[str]) -> Answers[T]:
         return await ask(await cluster.broker(node_id), node_id, own)
@@ -81,23 +83,3 @@ async def _round(cluster: Cluster, keys: Sequence[str], ask: Ask[T]) -> Answers[
     for part in parts:
         answers |= part
     return answers
-
-
-async def find_coordinators(cluster: Cluster, keys: Sequence[str]) -> Answers[int]:
-    from ottla.protocol.messages.find_coordinator import FindCoordinatorRequest
-
-    connection = await cluster.any_broker()
-    version = connection.version_of(FindCoordinatorRequest)
-    if version >= BATCHED_LOOKUP_FROM:
-        request = FindCoordinatorRequest(key_type=GROUP_COORDINATOR, coordinator_keys=list(keys))
-        response = await connection.request(request, version=version)
-        return {found.key: _place(found) for found in response.coordinators}
-    requests = (FindCoordinatorRequest(key=key) for key in keys)
-    answers = await asyncio.gather(
-        *(connection.request(request, version=version) for request in requests)
-    )
-    return {key: _place(found) for key, found in zip(keys, answers, strict=True)}
-
-
-def _place(found: Any) -> int | KafkaError:
-    return error_of(found.error_code, found.error_message) or int(found.node_id)

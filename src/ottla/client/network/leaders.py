@@ -12,7 +12,6 @@ from typing import Any, TypeVar
 
 from ottla.client.admin.values import OffsetAt
 from ottla.client.errors import ClientError
-from ottla.client.network.backoff import Backoff
 from ottla.client.network.cluster import Cluster
 from ottla.client.values import TopicPartition
 from ottla.protocol.errors import ErrorCode, KafkaError
@@ -29,7 +28,7 @@ PATIENCE_MS = 3_000
 async def ask_leaders(
     cluster: Cluster, partitions: Iterable[TopicPartition], ask: AskLeader[T]
 ) -> Answers[T]:
-    backoff = Backoff(cluster.runtime, min(PATIENCE_MS, cluster.retry_within_ms))
+    backoff = cluster.backoff(min(PATIENCE_MS, cluster.retry_within_ms))
     answers: Answers[T] = {}
     missing = sorted(set(partitions))
     while missing:

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass, field
+from collections.abc import Iterable
+from dataclasses import dataclass, field, replace
 from typing import Any
 
+from ottla.client.values import TopicPartition
 from ottla.protocol.uuids import ZERO_UUID
 
 
@@ -45,12 +47,66 @@ class Topic:
 
 @dataclass(frozen=True, slots=True)
 class ClusterView:
-    """One answer to a metadata request."""
+    """What is known at one moment. It never changes: a newer answer makes a newer view."""
 
     cluster_id: str | None
     controller_id: int
     brokers: dict[int, Broker] = field(default_factory=dict)
     topics: dict[str, Topic] = field(default_factory=dict)
+    """A topic that was asked for and that there is not has an `error_code` and no partitions."""
+
+    def partition(self, where: TopicPartition) -> Partition | None:
+        topic = self.topics.get(where.topic)
+        if topic is None or not 0 <= where.partition < len(topic.partitions):
+            return None
+        return topic.partitions[where.partition]
+
+    def merged(self, answer: ClusterView, *, complete: bool) -> ClusterView:
+        """After an answer; a `complete` one lists all topics there are."""
+        newer = {
+            name: _newer(self.topics.get(name), topic) for name, topic in answer.topics.items()
+        }
+        topics = newer if complete else {**self.topics, **newer}
+        return replace(answer, topics=topics)
+
+    def without(self, topics: Iterable[str]) -> ClusterView:
+        gone = set(topics)
+        return replace(
+            self, topics={name: one for name, one in self.topics.items() if name not in gone}
+        )
+
+    def with_leader(
+        self, where: TopicPartition, leader: int, leader_epoch: int, endpoints: Iterable[Broker]
+    ) -> ClusterView:
+        """After a broker has named the leader in an answer of another kind; itself if that is no
+        news."""
+        known = self.partition(where)
+        brokers = {**self.brokers, **{broker.node_id: broker for broker in endpoints}}
+        if known is None or leader_epoch <= known.leader_epoch or leader not in brokers:
+            return self
+        topic = self.topics[where.topic]
+        partitions = list(topic.partitions)
+        partitions[where.partition] = replace(
+            known, leader=leader, leader_epoch=leader_epoch, error_code=0
+        )
+        changed = replace(topic, partitions=tuple(partitions))
+        return replace(self, brokers=brokers, topics={**self.topics, where.topic: changed})
+
+
+def _newer(known: Topic | None, told: Topic) -> Topic:
+    """A broker that lags behind must not bring back a leader that has been deposed since."""
+    if known is None or known.topic_id != told.topic_id:
+        return told
+    return replace(
+        told,
+        partitions=tuple(
+            known.partitions[one.index]
+            if one.index < len(known.partitions)
+            and 0 <= one.leader_epoch < known.partitions[one.index].leader_epoch
+            else one
+            for one in told.partitions
+        ),
+    )
 
 
 def view_of(response: Any) -> ClusterView:

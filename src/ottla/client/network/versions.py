@@ -13,13 +13,25 @@ from ottla.protocol.apis import ApiKey, api
 class Versions:
     """What one broker serves: API key to (lowest, highest)."""
 
-    def __init__(self, served: Mapping[int, tuple[int, int]]) -> None:
+    def __init__(
+        self,
+        served: Mapping[int, tuple[int, int]],
+        features: Mapping[str, int] | None = None,
+    ) -> None:
         self.served = dict(served)
+        self._features = dict(features or {})
         self._picked: dict[int, int] = {}
 
     @classmethod
     def of(cls, response: Any) -> Versions:
-        return cls({key.api_key: (key.min_version, key.max_version) for key in response.api_keys})
+        return cls(
+            {key.api_key: (key.min_version, key.max_version) for key in response.api_keys},
+            {one.name: one.max_version_level for one in response.finalized_features},
+        )
+
+    def feature(self, name: str) -> int:
+        """The level of a feature that the whole cluster has agreed on; 0 if it has not."""
+        return self._features.get(name, 0)
 
     def pick(self, api_key: int, address: Address) -> int:
         version = self._picked.get(api_key)

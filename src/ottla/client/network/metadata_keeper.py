@@ -1,0 +1,205 @@
+"""Keeping what a client knows of its cluster fresh: the topics it watches, and all brokers.
+
+A refresh is due when the last one is too old, when a topic is new, and when somebody saw a sign
+that things have changed. Many such signs at once make one request, and a cluster that cannot
+answer is asked ever more rarely.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Awaitable, Callable, Iterable
+
+from ottla.client.network.backoff import Pauses
+from ottla.client.network.connection import Connection
+from ottla.client.network.metadata import Broker, ClusterView, Topic, view_of
+from ottla.client.values import TopicPartition
+from ottla.protocol.errors import ErrorCode
+from ottla.runtime.runtime import Runtime, Timer
+
+log = logging.getLogger("ottla.client")
+
+Listener = Callable[[ClusterView], None]
+
+
+class MetadataKeeper:
+    def __init__(
+        self,
+        runtime: Runtime,
+        any_broker: Callable[[], Awaitable[Connection]],
+        *,
+        max_age_ms: int,
+        retry_backoff_ms: int,
+        retry_backoff_max_ms: int,
+    ) -> None:
+        self.view = ClusterView(None, -1)
+        self.failure: Exception | None = None
+        """Why the last refresh in the background failed; None if it did not."""
+        self._runtime = runtime
+        self._any_broker = any_broker
+        self._max_age_s = max_age_ms / 1000
+        self._pauses = Pauses(retry_backoff_ms, retry_backoff_max_ms)
+        self._watched: dict[str, None] = {}
+        self._new: dict[str, None] = {}
+        self._watches_all = False
+        self._create_missing = False
+        self._wanted = False
+        self._not_before = 0.0
+        self._listeners: list[Listener] = []
+        self._task: asyncio.Task[None] | None = None
+        self._age_timer: Timer | None = None
+        self._wake: asyncio.Event | None = None
+        self._closed = False
+
+    # What to know
+
+    def watch(self, topics: Iterable[str], *, create_missing: bool = False) -> None:
+        self._create_missing |= create_missing
+        for topic in topics:
+            if topic not in self._watched:
+                self._watched[topic] = None
+                self._new[topic] = None
+        if self._new:
+            self._work_soon()
+
+    def unwatch(self, topics: Iterable[str]) -> None:
+        gone = list(topics)
+        for topic in gone:
+            self._watched.pop(topic, None)
+            self._new.pop(topic, None)
+        if not self._watches_all:
+            self.view = self.view.without(gone)
+
+    def watch_all(self) -> None:
+        if not self._watches_all:
+            self._watches_all = True
+            self.request_refresh()
+
+    def unwatch_all(self) -> None:
+        self._watches_all = False
+
+    def request_refresh(self) -> None:
+        self._wanted = True
+        self._work_soon()
+
+    def on_change(self, callback: Listener) -> Callable[[], None]:
+        self._listeners.append(callback)
+
+        def undo() -> None:
+            if callback in self._listeners:
+                self._listeners.remove(callback)
+
+        return undo
+
+    def leader_changed(
+        self,
+        partition: TopicPartition,
+        leader: int,
+        leader_epoch: int,
+        endpoints: Iterable[Broker],
+    ) -> None:
+        view = self.view.with_leader(partition, leader, leader_epoch, endpoints)
+        if view is not self.view:
+            self._adopt(view)
+
+    def close(self) -> None:
+        self._closed = True
+        if self._task is not None:
+            self._task.cancel()
+        if self._age_timer is not None:
+            self._age_timer.cancel()
+
+    # Asking
+
+    async def refresh(
+        self, topics: Iterable[str] | None = None, *, create_missing: bool = False
+    ) -> ClusterView:
+        """Ask anew for these topics (None: all) and for the brokers; remembered in `view`."""
+        from ottla.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+
+        connection = await self._any_broker()
+        version = connection.version_of(MetadataRequest)
+        wanted = None
+        if topics is not None:
+            wanted = [MetadataRequestTopic(name=name) for name in topics]
+        request = MetadataRequest(topics=wanted)
+        if version >= 4:
+            request.allow_auto_topic_creation = create_missing
+        answer = view_of(await connection.request(request, version=version))
+        self._adopt(self.view.merged(answer, complete=topics is None))
+        return answer
+
+    def _adopt(self, view: ClusterView) -> None:
+        self.view = view
+        for listener in list(self._listeners):
+            try:
+                listener(view)
+            except Exception:
+                log.exception("a listener for metadata failed")
+
+    # In the background
+
+    def _work_soon(self) -> None:
+        if self._closed:
+            return
+        if self._task is None or self._task.done():
+            self._wake = asyncio.Event()
+            self._task = asyncio.create_task(self._work(), name="metadata")
+        if self._new and self._wake is not None:
+            self._wake.set()  # a new topic does not wait for the pause to end
+
+    async def _work(self) -> None:
+        """Ask until nothing is wanted any more."""
+        assert self._wake is not None
+        while (self._wanted or self._new) and not self._closed:
+            if not self._new:
+                await self._pause(self._wake)
+            self._wake.clear()
+            await self._attempt()
+
+    async def _pause(self, wake: asyncio.Event) -> None:
+        wait_s = self._not_before - self._runtime.clock.now()
+        if wait_s > 0:
+            try:
+                async with asyncio.timeout(wait_s):
+                    await wake.wait()
+            except TimeoutError:
+                pass
+
+    async def _attempt(self) -> None:
+        whole, self._wanted = self._wanted, False
+        new, self._new = self._new, {}
+        topics = self._watched if whole else new
+        try:
+            await self.refresh(
+                None if self._watches_all else list(topics), create_missing=self._create_missing
+            )
+        except Exception as error:
+            log.debug("metadata could not be refreshed: %s", error)
+            self.failure = error
+            self._wanted = True
+        else:
+            self.failure = None
+            self._wanted |= any(map(self._is_unsettled, topics))
+            self._refresh_when_old()
+        if not self._wanted:
+            self._pauses.reset()
+        pause_s = self._pauses.next_s(self._runtime.random)
+        self._not_before = self._runtime.clock.now() + pause_s
+
+    def _is_unsettled(self, name: str) -> bool:
+        topic = self.view.topics.get(name)
+        return topic is not None and may_settle(topic)
+
+    def _refresh_when_old(self) -> None:
+        if self._age_timer is not None:
+            self._age_timer.cancel()
+        self._age_timer = self._runtime.call_later(self._max_age_s, self.request_refresh)
+
+
+def may_settle(topic: Topic) -> bool:
+    """Whether asking again soon may tell more: a missing topic, a partition without leader."""
+    if topic.error_code:
+        return ErrorCode.of(topic.error_code).retriable
+    return any(partition.leader < 0 for partition in topic.partitions)

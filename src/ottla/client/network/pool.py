@@ -1,0 +1,138 @@
+"""The open connections of a client: one for each broker and purpose, made when first needed.
+
+Answers come in the order of requests, so what may wait long has a connection of its own: a fetch
+must not hold up a produce request, nor either of them a heartbeat. A broker that cannot be reached
+is left alone for a while that grows with every failure.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterator
+from typing import Literal
+
+from ottla.client.errors import Address, ConnectionLost
+from ottla.client.network.backoff import Pauses
+from ottla.client.network.connection import Connection
+from ottla.runtime.runtime import Runtime, Timer
+
+Purpose = Literal["main", "fetch", "coordinator"]
+Dial = Callable[[Address], Awaitable[Connection]]
+
+
+class Pool:
+    def __init__(
+        self,
+        runtime: Runtime,
+        dial: Dial,
+        *,
+        reconnect_backoff_ms: int,
+        reconnect_backoff_max_ms: int,
+        idle_max_ms: int,
+    ) -> None:
+        self._runtime = runtime
+        self._dial = dial
+        self._backoff_ms = (reconnect_backoff_ms, reconnect_backoff_max_ms)
+        self._idle_max_s = idle_max_ms / 1000
+        self._open: dict[tuple[int, str], Connection] = {}
+        self._dialing: dict[tuple[int, str], asyncio.Task[Connection]] = {}
+        self._retry: dict[int, _Retry] = {}
+        self._sweeper: Timer | None = None
+        self._closed = False
+
+    def __iter__(self) -> Iterator[Connection]:
+        return (connection for connection in self._open.values() if connection.failure is None)
+
+    def get(self, node_id: int, purpose: Purpose = "main") -> Connection | None:
+        """The open connection, if there is one."""
+        connection = self._open.get((node_id, purpose))
+        if connection is None or connection.failure is not None:
+            return None
+        return connection
+
+    def is_backing_off(self, node_id: int) -> bool:
+        retry = self._retry.get(node_id)
+        return retry is not None and self._runtime.clock.now() < retry.at
+
+    async def connect(
+        self, node_id: int, address: Address, purpose: Purpose = "main"
+    ) -> Connection:
+        """The open connection, or a new one; those who ask while it is made share the attempt."""
+        if (connection := self.get(node_id, purpose)) is not None:
+            return connection
+        if self._closed:
+            raise ConnectionLost(address, "this client is closed")
+        key = (node_id, purpose)
+        task = self._dialing.get(key)
+        if task is None:
+            task = asyncio.create_task(self._make(key, address), name=f"dial {node_id} {purpose}")
+            self._dialing[key] = task
+            task.add_done_callback(lambda done: self._dialed(key, done))
+        # One caller that gives up does not take the attempt from the others.
+        return await asyncio.shield(task)
+
+    async def _make(self, key: tuple[int, str], address: Address) -> Connection:
+        node_id = key[0]
+        retry = self._retry.get(node_id)
+        if retry is not None and (wait_s := retry.at - self._runtime.clock.now()) > 0:
+            await asyncio.sleep(wait_s)
+        try:
+            connection = await self._dial(address)
+        except Exception:
+            retry = self._retry.setdefault(node_id, _Retry(Pauses(*self._backoff_ms)))
+            retry.at = self._runtime.clock.now() + retry.pauses.next_s(self._runtime.random)
+            raise
+        self._retry.pop(node_id, None)
+        self._open[key] = connection
+        self._sweep_later()
+        return connection
+
+    def _dialed(self, key: tuple[int, str], task: asyncio.Task[Connection]) -> None:
+        if self._dialing.get(key) is task:
+            del self._dialing[key]
+        if not task.cancelled():
+            task.exception()  # looked at, though every caller may have given up
+
+    def retire(self, node_id: int) -> None:
+        """The broker has moved: new requests go to its new address, old ones may end."""
+        self._retry.pop(node_id, None)
+        for key in [key for key in self._open if key[0] == node_id]:
+            self._open.pop(key).close_when_idle()
+
+    def close(self) -> None:
+        self._closed = True
+        if self._sweeper is not None:
+            self._sweeper.cancel()
+        for task in list(self._dialing.values()):
+            task.cancel()
+        for connection in self._open.values():
+            connection.close()
+        self._open.clear()
+
+    # Idle connections
+
+    def _sweep_later(self) -> None:
+        if self._sweeper is None and self._idle_max_s > 0 and not self._closed:
+            pause_s = self._idle_max_s / 4
+            self._sweeper = self._runtime.call_later(pause_s, self._sweep)
+
+    def _sweep(self) -> None:
+        self._sweeper = None
+        limit = self._runtime.clock.now() - self._idle_max_s
+        for key, connection in list(self._open.items()):
+            if connection.failure is None and not connection.is_idle_since(limit):
+                continue
+            del self._open[key]
+            connection.close()
+        if self._open:
+            self._sweep_later()
+
+
+class _Retry:
+    """When a broker that failed may be tried again."""
+
+    __slots__ = ("at", "pauses")
+
+    def __init__(self, pauses: Pauses) -> None:
+        self.pauses = pauses
+        self.at = 0.0

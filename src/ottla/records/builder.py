@@ -1,12 +1,16 @@
 """Records -> batch."""
 
+import struct
 from collections.abc import Sequence
 
 from ottla.records.codec import Codec
 from ottla.records.compression import compress
 from ottla.records.crc import crc32c
+from ottla.records.engine import PayloadWriter
 from ottla.records.header import (
+    CHECKED_FROM,
     CONTROL_BIT,
+    CRC_POSITION,
     DELETE_HORIZON_BIT,
     HEADER_SIZE,
     LOG_APPEND_TIME_BIT,
@@ -16,6 +20,7 @@ from ottla.records.header import (
     NO_PRODUCER_EPOCH,
     NO_PRODUCER_ID,
     NO_SEQUENCE,
+    PRODUCER_POSITION,
     TRANSACTIONAL_BIT,
     BatchHeader,
     pack_checked_fields,
@@ -24,7 +29,10 @@ from ottla.records.header import (
 from ottla.records.payload import encode_records
 from ottla.records.record import Record
 
-__all__ = ["Record", "build_batch", "seal"]
+__all__ = ["Record", "build_batch", "restamp", "seal", "seal_payload"]
+
+_PRODUCER = struct.Struct(">qhi")
+_UINT32 = struct.Struct(">I")
 
 
 def build_batch(
@@ -86,3 +94,53 @@ def seal(header: BatchHeader, payload: bytes) -> bytes:
     crc = crc32c(payload, crc32c(pack_checked_fields(header)))
     batch_length = HEADER_SIZE - LOG_OVERHEAD + len(payload)
     return pack_header(header._replace(batch_length=batch_length, crc=crc)) + payload
+
+
+def seal_payload(
+    writer: PayloadWriter,
+    *,
+    codec: Codec = Codec.NONE,
+    level: int | None = None,
+    producer_id: int = NO_PRODUCER_ID,
+    producer_epoch: int = NO_PRODUCER_EPOCH,
+    base_sequence: int = NO_SEQUENCE,
+    transactional: bool = False,
+) -> bytearray:
+    """The batch that a producer sends: what the writer holds, with base offset 0.
+
+    The writer stays as it is.
+    """
+    if not writer.count:
+        raise ValueError("a batch needs at least one record")
+    records = writer.payload()
+    data = compress(codec, records, level) if codec else records
+    header = BatchHeader(
+        base_offset=0,
+        batch_length=HEADER_SIZE - LOG_OVERHEAD + len(data),
+        partition_leader_epoch=NO_LEADER_EPOCH,
+        magic=MAGIC,
+        crc=0,
+        attributes=codec | (TRANSACTIONAL_BIT if transactional else 0),
+        last_offset_delta=writer.count - 1,
+        base_timestamp=writer.base_timestamp,
+        max_timestamp=writer.max_timestamp,
+        producer_id=producer_id,
+        producer_epoch=producer_epoch,
+        base_sequence=base_sequence,
+        record_count=writer.count,
+    )
+    batch = bytearray(pack_header(header))
+    batch += data
+    _set_crc(batch)
+    return batch
+
+
+def restamp(batch: bytearray, producer_id: int, producer_epoch: int, base_sequence: int) -> None:
+    """Give a built batch a new producer identity."""
+    _PRODUCER.pack_into(batch, PRODUCER_POSITION, producer_id, producer_epoch, base_sequence)
+    _set_crc(batch)
+
+
+def _set_crc(batch: bytearray) -> None:
+    with memoryview(batch) as view:
+        _UINT32.pack_into(batch, CRC_POSITION, crc32c(view[CHECKED_FROM:]))

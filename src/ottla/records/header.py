@@ -38,6 +38,8 @@ CHECKED_FROM = 21
 """Where the bytes under the checksum begin."""
 ATTRIBUTES_LOW_BYTE_POSITION = 22
 MAX_TIMESTAMP_POSITION = 35
+PRODUCER_POSITION = 43
+"""Where producer id, epoch and base sequence are, one after the other."""
 MAGIC = 2
 NO_TIMESTAMP = -1
 NO_PRODUCER_ID = -1

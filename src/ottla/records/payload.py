@@ -1,7 +1,7 @@
 """The records inside a batch, decompressed: the one place where work is done record by record.
 
-Two functions and nothing else cross the border of this module, so that a compiled twin can take
-its place.
+What a compiled twin does as well (see `engine`) is explained by this module: where the twin finds
+damage, this is run for the words.
 
     record  = size varint, attributes int8, timestamp delta varlong, offset delta varint,
               key length varint (-1: null), key, value length varint (-1: null), value,
@@ -19,11 +19,12 @@ from ottla.records.record import Headers, Record
 
 _RECORD_BYTES_MIN = 7
 _VARINT_BYTES_MAX = 10
+_LAST_VARINT_BYTE_MAX = 1
 _ONE_BYTE = tuple(bytes((value,)) for value in range(0x80))
-_NULL = _ONE_BYTE[1]
-_NO_HEADERS = _ONE_BYTE[0]
-_INT32_MAX = (1 << 31) - 1
-_INT64_MIN, _INT64_MAX = -(1 << 63), (1 << 63) - 1
+NULL = _ONE_BYTE[1]
+NO_HEADERS = _ONE_BYTE[0]
+INT32_MAX = (1 << 31) - 1
+INT64_MIN, INT64_MAX = -(1 << 63), (1 << 63) - 1
 
 
 def encode_records(records: Iterable[Record], base_offset: int, base_timestamp: int) -> bytes:
@@ -33,15 +34,15 @@ def encode_records(records: Iterable[Record], base_offset: int, base_timestamp: 
         body = b"".join(
             (
                 b"\x00",
-                _varint(timestamp - base_timestamp),
-                _varint(offset - base_offset),
-                _NULL if key is None else _varint(len(key)) + key,
-                _NULL if value is None else _varint(len(value)),
+                varint(timestamp - base_timestamp),
+                varint(offset - base_offset),
+                NULL if key is None else varint(len(key)) + key,
+                NULL if value is None else varint(len(value)),
                 value or b"",
-                _encode_headers(headers) if headers else _NO_HEADERS,
+                encode_headers(headers) if headers else NO_HEADERS,
             )
         )
-        payload += _varint(len(body))
+        payload += varint(len(body))
         payload += body
     return bytes(payload)
 
@@ -60,7 +61,9 @@ def decode_records(
     """
     end = len(payload)
     if not 0 <= count * _RECORD_BYTES_MIN <= end:
-        raise _broken(f"{count} records cannot lie in {end} bytes")
+        raise damaged(f"{count} records cannot lie in {end} bytes")
+    if not INT64_MIN <= base_offset <= INT64_MAX - INT32_MAX:
+        raise damaged(f"the base offset {base_offset} leaves no room for the offsets after it")
     return _decode(payload, count, base_offset, base_timestamp, append_time)
 
 
@@ -126,27 +129,27 @@ def _decode(
             else:
                 headers, position = _decode_headers(payload, position)
             if position != end:
-                raise _broken(f"a record that claims to end at byte {end} ends at byte {position}")
-            if not (0 <= offset_delta <= _INT32_MAX and _INT64_MIN <= timestamp <= _INT64_MAX):
-                raise _broken(f"a record has offset delta {offset_delta} and timestamp {timestamp}")
+                raise damaged(f"a record that claims to end at byte {end} ends at byte {position}")
+            if not (0 <= offset_delta <= INT32_MAX and INT64_MIN <= timestamp <= INT64_MAX):
+                raise damaged(f"a record has offset delta {offset_delta} and timestamp {timestamp}")
             fields = (base_offset + offset_delta, timestamp, key, value, headers)
             yield new_record(Record, fields)
     except IndexError:
-        raise _broken(f"{count} records run over the end of their {len(payload)} bytes") from None
+        raise damaged(f"{count} records run over the end of their {len(payload)} bytes") from None
     if position != len(payload):
         left = len(payload) - position
-        raise _broken(f"{left} bytes are left after the last of {count} records")
+        raise damaged(f"{left} bytes are left after the last of {count} records")
 
 
 def _decode_headers(payload: bytes, position: int) -> tuple[Headers, int]:
     count, position = _signed(payload, position)
     if not 0 <= count <= len(payload) - position:
-        raise _broken(f"{count} headers cannot lie in {len(payload) - position} bytes")
+        raise damaged(f"{count} headers cannot lie in {len(payload) - position} bytes")
     headers: list[tuple[str, bytes | None]] = []
     for _ in range(count):
         length, position = _signed(payload, position)
         if length < 0:
-            raise _broken(f"a header key has length {length}")
+            raise damaged(f"a header key has length {length}")
         # Kafka's clients replace what is not UTF-8; a strange header must not make its record
         # unreadable.
         key = payload[position : position + length].decode(errors="replace")
@@ -159,16 +162,18 @@ def _decode_headers(payload: bytes, position: int) -> tuple[Headers, int]:
     return tuple(headers), position
 
 
-def _encode_headers(headers: Headers) -> bytes:
-    parts = [_varint(len(headers))]
+def encode_headers(headers: Headers) -> bytes:
+    """The count of headers, and the headers."""
+    parts = [varint(len(headers))]
     for key, value in headers:
         name = key.encode()
-        parts += (_varint(len(name)), name)
-        parts += (_NULL,) if value is None else (_varint(len(value)), value)
+        parts += (varint(len(name)), name)
+        parts += (NULL,) if value is None else (varint(len(value)), value)
     return b"".join(parts)
 
 
-def _varint(value: int) -> bytes:
+def varint(value: int) -> bytes:
+    """A number of at most 64 bits, zigzag."""
     raw = value << 1 if value >= 0 else ~(value << 1)
     if raw < 0x80:
         return _ONE_BYTE[raw]
@@ -198,11 +203,14 @@ def _unsigned(payload: bytes, position: int) -> tuple[int, int]:
     raw = first & 0x7F | (second & 0x7F) << 7
     for index in range(2, _VARINT_BYTES_MAX):
         byte = payload[position + index]
+        if byte > _LAST_VARINT_BYTE_MAX and index == _VARINT_BYTES_MAX - 1:
+            break
         raw |= (byte & 0x7F) << 7 * index
         if byte < 0x80:
             return raw, position + index + 1
-    raise _broken(f"a varint is longer than {_VARINT_BYTES_MAX} bytes")
+    raise damaged("a varint takes more than 64 bits")
 
 
-def _broken(message: str) -> InvalidBatch:
+def damaged(message: str) -> InvalidBatch:
+    """The error for records that are not as the format wants them."""
     return InvalidBatch(ErrorCode.INVALID_RECORD, f"the records of a batch are damaged: {message}")

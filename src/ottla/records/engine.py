@@ -1,0 +1,23 @@
+"""The work done record by record, by compiled code where it could be built.
+
+Each module of `native` has a twin of the same name in `pure` that does the same in Python, slower;
+code outside this room imports from here and does not know which one it got.
+"""
+
+from ottla.records.pure.consumer_records import consumer_records
+from ottla.records.pure.murmur2 import murmur2, partition_rows
+from ottla.records.pure.record_columns import RecordColumns
+from ottla.records.pure.writer import PayloadWriter, record_size_max
+
+__all__ = [
+    "NATIVE",
+    "PayloadWriter",
+    "RecordColumns",
+    "consumer_records",
+    "murmur2",
+    "partition_rows",
+    "record_size_max",
+]
+
+NATIVE = False
+"""Whether this is the compiled code."""

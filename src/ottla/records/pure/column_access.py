@@ -1,0 +1,68 @@
+"""Reading columns that came from elsewhere: nothing they say is believed unchecked."""
+
+import struct
+from typing import Any
+
+_INT32 = struct.Struct("<i")
+_INT64 = struct.Struct("<q")
+
+
+class BytesColumn:
+    """`count` rows of bytes or None: offsets, data and validity as Arrow lays them out."""
+
+    def __init__(self, name: str, count: int, offsets: Any, data: Any, validity: Any) -> None:
+        self._name = name
+        self._offsets = (
+            None if offsets is None else checked(offsets, f"{name} offsets", count + 1, 4)
+        )
+        self._data = _view(b"" if data is None else data)
+        bits = (
+            None if validity is None else checked(validity, f"{name} validity", (count + 7) // 8, 1)
+        )
+        self._validity = bits
+
+    def at(self, row: int) -> bytes | None:
+        if self._offsets is None or (
+            self._validity is not None and not self._validity[row >> 3] >> (row & 7) & 1
+        ):
+            return None
+        start, end = span(self._offsets, row, len(self._data), self._name)
+        return bytes(self._data[start:end])
+
+
+class IntColumn:
+    """`count` rows of int32 or int64."""
+
+    def __init__(self, name: str, count: int, values: Any, size: int) -> None:
+        self._values = checked(values, name, count, size)
+        self._unpack = (_INT32 if size == _INT32.size else _INT64).unpack_from
+        self._size = size
+
+    def at(self, row: int) -> int:
+        value: int = self._unpack(self._values, row * self._size)[0]
+        return value
+
+
+def span(offsets: memoryview, row: int, end: int, name: str) -> tuple[int, int]:
+    """Where row `row` begins and ends, which must lie within `end`."""
+    first, behind = struct.unpack_from("<ii", offsets, 4 * row)
+    if not 0 <= first <= behind <= end:
+        raise ValueError(
+            f"row {row} of the {name} column spans {first} to {behind}, "
+            f"which does not lie within its {end} values"
+        )
+    return first, behind
+
+
+def checked(buffer: Any, name: str, items: int, size: int) -> memoryview:
+    """The buffer as bytes; it must hold `items` of `size` bytes."""
+    view = _view(buffer)
+    if items < 0 or len(view) < items * size:
+        raise ValueError(
+            f"the buffer of {name} needs {items * size} bytes for {items} items, it has {len(view)}"
+        )
+    return view
+
+
+def _view(buffer: Any) -> memoryview:
+    return memoryview(buffer).cast("B")

@@ -17,9 +17,9 @@ with Producer(bootstrap_servers=BOOTSTRAP) as producer:
 with Consumer(
     TOPIC, bootstrap_servers=BOOTSTRAP, group_id=f"reader-{TOPIC}", auto_offset_reset="earliest"
 ) as consumer:
-    seen = 0
+    notes = []
     for record in consumer:
-        seen += 1
-        if seen == 30:
+        notes.append(record.value)
+        if len(notes) == 30:
             break
-print(f"{seen} notes read")
+print(f"{len(notes)} notes read")

@@ -10,15 +10,32 @@
     ├── BadResponse           the peer sent what the protocol does not allow: perhaps not a broker
     ├── UnsupportedVersion    no version of a request that both sides know
     ├── TopicMissing          the cluster has no such topic, or no such partition
+    ├── GroupMissing          the cluster has no such group
+    ├── GroupActive           a group has members, and would overrule the change
     ├── DeliveryFailed        records that were given to the producer and did not arrive
+    ├── DeliveryTimedOut      ... because delivery_timeout_ms has passed
+    ├── ProducerClosed        ... because the producer was closed; or given to a closed one
+    ├── BufferExhausted       no room for a record within max_block_ms
+    ├── RecordTooLarge        a record that no request of this producer could carry
+    ├── NotBytes              a key, value or header that nothing turns into bytes
+    ├── MissingExtra          something was asked for that needs an optional dependency
+    ├── BadColumn             Arrow data whose columns are not what records are made of
     ├── IllegalState          a call that does not fit what the client is doing, or has been told
     ├── Wakeup                what a consumer's call ends with after `wakeup()`
-    └── PartitionUnreadable   a consumer cannot go on with a partition until it is told where
-        ├── NoOffsetForPartition       nothing is committed, and auto_offset_reset is none
-        ├── OffsetOutOfRange           retention removed it, or it lies behind the end
-        ├── LogTruncation              a new leader does not have what was read
-        ├── UnreadableBatch            a damaged batch, or one that cannot be decoded
-        └── RecordDeserializationError the application's deserializer raised
+    ├── PartitionUnreadable   a consumer cannot go on with a partition until it is told where
+    │   ├── NoOffsetForPartition       nothing is committed, and auto_offset_reset is none
+    │   ├── OffsetOutOfRange           retention removed it, or it lies behind the end
+    │   ├── LogTruncation              a new leader does not have what was read
+    │   ├── UnreadableBatch            a damaged batch, or one that cannot be decoded
+    │   └── RecordDeserializationError the application's deserializer raised
+    └── TransactionError
+        ├── TransactionStateError     a call that does not fit where the transaction stands
+        ├── TransactionFailed         it can only be aborted; then the producer goes on
+        ├── TransactionFatal          this producer can do nothing more but be closed
+        │   └── ProducerFenced            ... because another one has its transactional id
+        ├── TransactionTimedOut       no answer in time: the same call may be made again
+        ├── TransactionAborted        records whose transaction was aborted before they were sent
+        └── PreparedTransactionLost   it has ended otherwise than it was to
 
 An error code in a broker's answer is `ottla.protocol.errors.KafkaError`.
 """
@@ -105,12 +122,87 @@ class TopicMissing(ClientError):
         self.partition = partition
 
 
+class GroupMissing(ClientError):
+    def __init__(self, group_id: str) -> None:
+        super().__init__(
+            f"there is no group {group_id!r}; `ottla groups list` shows those there are"
+        )
+        self.group_id = group_id
+
+
+class GroupActive(ClientError):
+    """Somebody is in the group, and would overrule or be surprised by the change."""
+
+    def __init__(self, group_id: str, state: str | None = None, members: int = 0) -> None:
+        now = f"is {state} with {members} member(s)" if state else "has got members meanwhile"
+        super().__init__(
+            f"group {group_id!r} {now}; stop its consumers first, or wait until their session ends"
+        )
+        self.group_id = group_id
+
+
 class DeliveryFailed(ClientError):
     def __init__(self, topic: str, partition: int, cause: Exception) -> None:
         super().__init__(f"records for {topic}-{partition} were not delivered: {cause}")
         self.topic = topic
         self.partition = partition
         self.cause = cause
+
+
+class DeliveryTimedOut(ClientError, TimeoutError):
+    """Whether the records were stored is not known if a request had carried them."""
+
+    def __init__(
+        self, partition: TopicPartition, count: int, waited_ms: float, reason: str
+    ) -> None:
+        super().__init__(
+            f"{count} record(s) for {partition} were given up {waited_ms:.0f} ms after the first "
+            f"of them was sent (delivery_timeout_ms): {reason}"
+        )
+        self.topic_partition = partition
+        self.count = count
+
+
+class ProducerClosed(ClientError):
+    def __init__(self, problem: str = "the producer is closed") -> None:
+        super().__init__(problem)
+
+
+class BufferExhausted(ClientError, TimeoutError):
+    def __init__(self, wanted: int, buffer_memory: int, waited_ms: int) -> None:
+        super().__init__(
+            f"no room for a record of {wanted} bytes within max_block_ms ({waited_ms}): records "
+            f"are given faster than brokers take them; give fewer at a time, or raise "
+            f"buffer_memory ({buffer_memory}) or max_block_ms"
+        )
+
+
+class RecordTooLarge(ClientError, ValueError):
+    def __init__(self, size: int, setting: str, limit: int) -> None:
+        super().__init__(
+            f"the record needs {size} bytes, which is more than {setting} ({limit}); make it "
+            f"smaller, or raise {setting} (and the topic's max.message.bytes with it)"
+        )
+        self.size = size
+
+
+class NotBytes(ClientError, TypeError):
+    def __init__(self, what: str, value: object) -> None:
+        hint = f"; set {what}_serializer" if what in ("key", "value") else ""
+        if isinstance(value, str):
+            hint = f": write .encode(){', or set ' + what + '_serializer' if hint else ''}"
+        super().__init__(f"the {what} is {type(value).__name__}, not bytes{hint}")
+
+
+class MissingExtra(ClientError, ImportError):
+    def __init__(self, package: str, extra: str) -> None:
+        super().__init__(f"this needs {package}: pip install 'ottla[{extra}]'")
+
+
+class BadColumn(ClientError, ValueError):
+    def __init__(self, name: str, problem: str) -> None:
+        super().__init__(f"column {name!r}: {problem}")
+        self.name = name
 
 
 class IllegalState(ClientError):
@@ -202,3 +294,55 @@ class RecordDeserializationError(PartitionUnreadable):
         self.key = key
         self.value = value
         self.cause = cause
+
+
+class TransactionError(ClientError):
+    """Anything that keeps a transactional producer from doing what it was told."""
+
+
+class TransactionStateError(TransactionError, IllegalState):
+    pass
+
+
+class TransactionFailed(TransactionError):
+    def __init__(self, transactional_id: str, cause: Exception) -> None:
+        super().__init__(
+            f"the transaction of {transactional_id!r} failed: {cause}; "
+            "call abort_transaction(), then do its work again in a new one"
+        )
+        self.cause = cause
+
+
+class TransactionFatal(TransactionError):
+    def __init__(self, transactional_id: str, problem: str, cause: Exception | None = None) -> None:
+        super().__init__(
+            f"the producer of transactional id {transactional_id!r} cannot go on: {problem}; "
+            "close it, and make a new one"
+        )
+        self.cause = cause
+
+
+class ProducerFenced(TransactionFatal):
+    pass
+
+
+class TransactionTimedOut(TransactionError, TimeoutError):
+    def __init__(self, call: str, within_ms: int, trouble: Exception | None) -> None:
+        seen = f" (last seen: {trouble})" if trouble is not None else ""
+        super().__init__(
+            f"{call} did not finish within max_block_ms ({within_ms}){seen}; "
+            "what it began may have happened: call it again"
+        )
+        self.trouble = trouble
+
+
+class TransactionAborted(TransactionError):
+    def __init__(self, transactional_id: str) -> None:
+        super().__init__(
+            f"not sent: the transaction of {transactional_id!r} was aborted before its turn came"
+        )
+
+
+class PreparedTransactionLost(TransactionError):
+    def __init__(self, prepared: object, wanted: str, found: str) -> None:
+        super().__init__(f"the prepared transaction {prepared} cannot be {wanted}: {found}")

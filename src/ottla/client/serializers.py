@@ -1,0 +1,111 @@
+"""Between an application's values and the bytes of records.
+
+A serializer setting may be None (bytes as they are), a function of one argument, or an object with
+`serialize(topic, value, headers)`; a deserializer likewise, with `deserialize(topic, data,
+headers)`. A function never sees None: a tombstone stays one. An object sees everything, and may add
+headers to the list that it is given when it serializes.
+"""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Callable, Sequence
+from typing import Any, Protocol
+
+from ottla.client.errors import BadSetting
+
+HeaderList = list[tuple[str, bytes | None]]
+Serialize = Callable[[str, Any, HeaderList], Any]
+"""From (topic, value, headers) to bytes or None."""
+Deserialize = Callable[[str, Any, Sequence[tuple[str, bytes | None]]], Any]
+
+
+class Serializer(Protocol):
+    def serialize(self, topic: str, value: Any, headers: HeaderList) -> bytes | None: ...
+
+
+class Deserializer(Protocol):
+    def deserialize(
+        self, topic: str, data: bytes | None, headers: Sequence[tuple[str, bytes | None]]
+    ) -> Any: ...
+
+
+def serializer_of(setting: Any, name: str) -> Serialize | None:
+    """What a `key_serializer` or `value_serializer` setting means; `name` is for the error."""
+    serialize: Serialize | None = _method_or_function(setting, "serialize", name)
+    if serialize is None or serialize is not setting:
+        return serialize
+
+    def of_value(_topic: str, value: Any, _headers: HeaderList) -> Any:
+        return None if value is None else setting(value)
+
+    return of_value
+
+
+def deserializer_of(setting: Any, name: str) -> Deserialize | None:
+    deserialize: Deserialize | None = _method_or_function(setting, "deserialize", name)
+    if deserialize is None or deserialize is not setting:
+        return deserialize
+
+    def of_data(_topic: str, data: Any, _headers: Sequence[tuple[str, bytes | None]]) -> Any:
+        return None if data is None else setting(data)
+
+    return of_data
+
+
+def plain_function(setting: Any, method: str) -> Callable[[Any], Any] | None:
+    """The setting itself where it is a function of one argument, which needs no topic or headers
+    and so may be called from compiled code."""
+    if setting is None or hasattr(setting, method):
+        return None
+    return setting if callable(setting) else None
+
+
+def _method_or_function(setting: Any, method: str, name: str) -> Any:
+    if setting is None:
+        return None
+    if (bound := getattr(setting, method, None)) is not None:
+        return bound
+    if not callable(setting):
+        raise BadSetting(
+            name, f"{setting!r} is neither a function nor an object with a method {method}"
+        )
+    return setting
+
+
+class StringSerializer:
+    def __init__(self, encoding: str = "utf-8") -> None:
+        self._encoding = encoding
+
+    def serialize(self, topic: str, value: str | None, headers: HeaderList) -> bytes | None:
+        return None if value is None else value.encode(self._encoding)
+
+
+class StringDeserializer:
+    def __init__(self, encoding: str = "utf-8") -> None:
+        self._encoding = encoding
+
+    def deserialize(
+        self, topic: str, data: bytes | None, headers: Sequence[tuple[str, bytes | None]]
+    ) -> str | None:
+        return None if data is None else data.decode(self._encoding)
+
+
+class JsonSerializer:
+    """Compact UTF-8. None is a tombstone, not `null`."""
+
+    def __init__(self, default: Callable[[Any], Any] | None = None) -> None:
+        """`default` is json's own: what to do with values that JSON does not know."""
+        self._encode = json.JSONEncoder(
+            ensure_ascii=False, separators=(",", ":"), default=default
+        ).encode
+
+    def serialize(self, topic: str, value: Any, headers: HeaderList) -> bytes | None:
+        return None if value is None else self._encode(value).encode()
+
+
+class JsonDeserializer:
+    def deserialize(
+        self, topic: str, data: bytes | None, headers: Sequence[tuple[str, bytes | None]]
+    ) -> Any:
+        return None if data is None else json.loads(data)

@@ -1,0 +1,34 @@
+"""Which batches of a fetch belong to transactions that were aborted (`read_committed`).
+
+A broker sends the aborted transactions that overlap with what it sends: (first offset, producer
+id). Walking forward, a producer's batches are hidden from that offset on until its abort marker.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from ottla.records.control import ControlType, control_type
+from ottla.records.header import BatchHeader
+from ottla.records.reader import read_records
+
+
+class AbortedTransactions:
+    __slots__ = ("_producers", "_to_come")
+
+    def __init__(self, aborted: Iterable[tuple[int, int]]) -> None:
+        self._to_come = sorted(aborted, reverse=True)
+        self._producers: set[int] = set()
+
+    def hides(self, header: BatchHeader) -> bool:
+        """Ask for every batch, in order."""
+        while self._to_come and self._to_come[-1][0] <= header.last_offset:
+            self._producers.add(self._to_come.pop()[1])
+        return header.is_transactional and header.producer_id in self._producers
+
+    def see_marker(self, header: BatchHeader, batch: memoryview) -> None:
+        """A control batch: an abort marker ends the producer's hidden transaction."""
+        if header.producer_id not in self._producers:
+            return
+        if any(control_type(record) is ControlType.ABORT for record in read_records(batch)):
+            self._producers.discard(header.producer_id)

@@ -32,45 +32,40 @@ class Deserializer(Protocol):
 
 def serializer_of(setting: Any, name: str) -> Serialize | None:
     """What a `key_serializer` or `value_serializer` setting means; `name` is for the error."""
-    serialize: Serialize | None = _method_or_function(setting, "serialize", name)
-    if serialize is None or serialize is not setting:
-        return serialize
+    function = plain_function(setting, "serialize", name)
+    if function is None:
+        method: Serialize | None = getattr(setting, "serialize", None)
+        return method
 
     def of_value(_topic: str, value: Any, _headers: HeaderList) -> Any:
-        return None if value is None else setting(value)
+        return None if value is None else function(value)
 
     return of_value
 
 
 def deserializer_of(setting: Any, name: str) -> Deserialize | None:
-    deserialize: Deserialize | None = _method_or_function(setting, "deserialize", name)
-    if deserialize is None or deserialize is not setting:
-        return deserialize
+    function = plain_function(setting, "deserialize", name)
+    if function is None:
+        method: Deserialize | None = getattr(setting, "deserialize", None)
+        return method
 
     def of_data(_topic: str, data: Any, _headers: Sequence[tuple[str, bytes | None]]) -> Any:
-        return None if data is None else setting(data)
+        return None if data is None else function(data)
 
     return of_data
 
 
-def plain_function(setting: Any, method: str) -> Callable[[Any], Any] | None:
+def plain_function(setting: Any, method: str, name: str) -> Callable[[Any], Any] | None:
     """The setting itself where it is a function of one argument, which needs no topic or headers
-    and so may be called from compiled code."""
+    and so may be called from compiled code. None for None, and for an object with `method`."""
     if setting is None or hasattr(setting, method):
         return None
-    return setting if callable(setting) else None
-
-
-def _method_or_function(setting: Any, method: str, name: str) -> Any:
-    if setting is None:
-        return None
-    if (bound := getattr(setting, method, None)) is not None:
-        return bound
     if not callable(setting):
         raise BadSetting(
             name, f"{setting!r} is neither a function nor an object with a method {method}"
         )
-    return setting
+    function: Callable[[Any], Any] = setting
+    return function
 
 
 class StringSerializer:

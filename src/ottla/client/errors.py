@@ -22,6 +22,8 @@
     ├── BadColumn             Arrow data whose columns are not what records are made of
     ├── IllegalState          a call that does not fit what the client is doing, or has been told
     ├── Wakeup                what a consumer's call ends with after `wakeup()`
+    ├── CommitFailed          offsets were not committed: the group has given the partitions away
+    │   └── CommitInterrupted     ... or is about to: poll, and commit again what is still here
     ├── PartitionUnreadable   a consumer cannot go on with a partition until it is told where
     │   ├── NoOffsetForPartition       nothing is committed, and auto_offset_reset is none
     │   ├── OffsetOutOfRange           retention removed it, or it lies behind the end
@@ -209,6 +211,14 @@ class IllegalState(ClientError):
     """A call out of place; nothing has been done."""
 
 
+class CommitFailed(ClientError):
+    """What was read since the last commit will be read again by whoever has the partitions now."""
+
+
+class CommitInterrupted(CommitFailed):
+    """The group is sharing out its partitions anew."""
+
+
 class Wakeup(ClientError):
     def __init__(self) -> None:
         super().__init__("wakeup() was called")
@@ -327,10 +337,17 @@ class ProducerFenced(TransactionFatal):
 
 
 class TransactionTimedOut(TransactionError, TimeoutError):
-    def __init__(self, call: str, within_ms: int, trouble: Exception | None) -> None:
+    def __init__(
+        self,
+        call: str,
+        within_ms: int,
+        trouble: Exception | None,
+        *,
+        setting: str = "max_block_ms",
+    ) -> None:
         seen = f" (last seen: {trouble})" if trouble is not None else ""
         super().__init__(
-            f"{call} did not finish within max_block_ms ({within_ms}){seen}; "
+            f"{call} did not finish within {setting} ({within_ms}){seen}; "
             "what it began may have happened: call it again"
         )
         self.trouble = trouble
@@ -344,5 +361,6 @@ class TransactionAborted(TransactionError):
 
 
 class PreparedTransactionLost(TransactionError):
-    def __init__(self, prepared: object, wanted: str, found: str) -> None:
+    def __init__(self, prepared: object, *, commit: bool, found: str) -> None:
+        wanted = "committed" if commit else "aborted"
         super().__init__(f"the prepared transaction {prepared} cannot be {wanted}: {found}")

@@ -22,6 +22,9 @@ class Identity:
     def known(self) -> bool:
         return self.producer_id >= 0
 
+    def __str__(self) -> str:
+        return f"producer id {self.producer_id}, epoch {self.epoch}"
+
 
 NOBODY = Identity()
 

@@ -135,10 +135,15 @@ class TransactionMachine:
     def allows(self, trigger: Trigger) -> bool:
         return trigger in TRANSITIONS[self.state]
 
-    def check(self, trigger: Trigger) -> None:
+    def check(self, trigger: Trigger, call: str | None = None) -> None:
         """Raise, with what to do instead, if this step is not legal now."""
         if trigger not in TRANSITIONS[self.state]:
-            raise self.refusal(trigger)
+            raise self.refusal(trigger, call)
+
+    def raise_failure(self) -> None:
+        """Raise what led into the error state, if it is in one."""
+        if self.error is not None:
+            raise self.error.with_traceback(None)
 
     def step(self, trigger: Trigger) -> None:
         self.check(trigger)
@@ -154,13 +159,15 @@ class TransactionMachine:
         if self.has_failed and self.state is not before:
             self.error = error
 
-    def refusal(self, trigger: Trigger) -> Exception:
+    def refusal(self, trigger: Trigger, call: str | None = None) -> Exception:
+        """Why this step is not legal now. `call` is what the application called, if that is not
+        what the trigger is named for."""
         if self.error is not None:
-            return self.error
+            return self.error.with_traceback(None)
         advice = _ADVICE[self.state]
         if trigger is Trigger.INIT:
             advice = "it is called once, and has been"
-        return TransactionStateError(f"{trigger.value} is not possible now: {advice}")
+        return TransactionStateError(f"{call or trigger.value} is not possible now: {advice}")
 
     @property
     def has_failed(self) -> bool:

@@ -1,0 +1,125 @@
+"""Transactions that one process writes and another one ends.
+
+A producer prepares its transaction, hands the few words that name it to whoever decides, and may
+go away. Whoever decides ends it from anywhere. Ending it again in the same way is no error, so that
+one who crashed meanwhile can simply do all of it again.
+
+The transaction lives for `transaction_timeout_ms` from its first record; what is not ended by then
+the coordinator aborts, and `PreparedTransactionLost` says so.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Final, NamedTuple
+
+from ottla.client.errors import PreparedTransactionLost, TransactionTimedOut, UnsupportedVersion
+from ottla.client.network.cluster import Cluster
+from ottla.client.producer.identity import Identity
+from ottla.client.producer.transaction_calls import Described, TransactionCalls
+from ottla.protocol.errors import ErrorCode, KafkaError
+
+_OVER: Final = frozenset(
+    {
+        ErrorCode.INVALID_TXN_STATE,
+        ErrorCode.PRODUCER_FENCED,
+        ErrorCode.INVALID_PRODUCER_EPOCH,
+        ErrorCode.INVALID_PRODUCER_ID_MAPPING,
+    }
+)
+"""What a coordinator says of a transaction that it does not have open (any more)."""
+_COMMITTED: Final = frozenset({"PrepareCommit", "CompleteCommit"})
+_ABORTED: Final = frozenset({"PrepareAbort", "CompleteAbort"})
+_EMPTY, _OPEN = "empty", "open"
+
+
+class PreparedTransaction(NamedTuple):
+    """Everything it takes to end it. `str()` of it goes through any file or database, and `parse`
+    reads it back."""
+
+    transactional_id: str
+    producer_id: int
+    producer_epoch: int
+    is_empty: bool = False
+    """Nothing was written: there is nothing to end, and ending it does nothing."""
+
+    def __str__(self) -> str:
+        content = _EMPTY if self.is_empty else _OPEN
+        return f"{self.producer_id}:{self.producer_epoch}:{content}:{self.transactional_id}"
+
+    @classmethod
+    def parse(cls, text: str) -> PreparedTransaction:
+        try:
+            producer_id, epoch, content, transactional_id = text.split(":", 3)
+            if content not in (_EMPTY, _OPEN):
+                raise ValueError(content)
+            return cls(transactional_id, int(producer_id), int(epoch), content == _EMPTY)
+        except ValueError:
+            raise ValueError(
+                f"{text!r} is not the text of a prepared transaction: "
+                "it looks like 4000:7:open:my-transactional-id"
+            ) from None
+
+
+async def end_prepared(cluster: Cluster, prepared: PreparedTransaction, *, commit: bool) -> None:
+    """Commit or abort it, or see that this was done already; else `PreparedTransactionLost`."""
+    if prepared.is_empty:
+        return
+    calls = TransactionCalls(cluster, prepared.transactional_id)
+    within_ms = cluster.retry_within_ms
+    try:
+        async with asyncio.timeout(within_ms / 1000):
+            await _end(calls, prepared, commit=commit)
+    except TimeoutError:
+        call = "commit_prepared()" if commit else "abort_prepared()"
+        raise TransactionTimedOut(
+            call, within_ms, calls.trouble, setting="default_api_timeout_ms"
+        ) from calls.trouble
+
+
+async def _end(calls: TransactionCalls, prepared: PreparedTransaction, *, commit: bool) -> None:
+    identity = Identity(prepared.producer_id, prepared.producer_epoch)
+    try:
+        await calls.end(identity, commit=commit)
+    except KafkaError as error:
+        if error.code not in _OVER:
+            raise
+        found = await _described(calls)
+        wanted = _COMMITTED if commit else _ABORTED
+        if found is not None and found.identity == identity and found.state in wanted:
+            return  # it was ended by protocol 1, which leaves the epoch as it was
+        raise PreparedTransactionLost(
+            prepared, commit=commit, found=_what_happened(identity, found, error)
+        ) from error
+
+
+async def _described(calls: TransactionCalls) -> Described | None:
+    """None if nothing can be told: the id is forgotten, we may not ask, the broker is too old."""
+    try:
+        return await calls.describe()
+    except (KafkaError, UnsupportedVersion):
+        return None
+
+
+def _what_happened(identity: Identity, found: Described | None, error: KafkaError) -> str:
+    """As far as it can be told. An end by protocol 2, a timeout, and a new producer each raise the
+    epoch by one."""
+    if found is None:
+        return f"the coordinator does not have it: {error}"
+    now = f"the transactional id is at {found.identity}, {found.state}"
+    age = found.identity.epoch - identity.epoch
+    if found.identity.producer_id != identity.producer_id or age > 1:
+        return f"another producer has used the transactional id since: {now}"
+    if error.code is ErrorCode.INVALID_TXN_STATE and found.state in _COMMITTED:
+        return "it was committed"
+    if error.code is ErrorCode.INVALID_TXN_STATE and found.state in _ABORTED:
+        return "it was aborted, by request or because its transaction_timeout_ms had passed"
+    if found.state in _ABORTED:
+        return (
+            "its transaction_timeout_ms had passed and it was aborted, or another producer has "
+            f"used the transactional id since: {now}"
+        )
+    return (
+        "another producer has begun with the same transactional id, which aborts what it finds "
+        f"open: {now}"
+    )

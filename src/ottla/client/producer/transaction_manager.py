@@ -1,0 +1,392 @@
+"""Transactions of a producer: what its calls do, and as whom and when its batches may be sent.
+
+The states are in `transaction_state.py`, the requests in `transaction_calls.py`. Each call of the
+application takes its turn, makes one step of the state machine, and may take `max_block_ms`. A call
+that was interrupted, by time or by cancellation, leaves everything so that it can be made again.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import AsyncIterator, Mapping
+from contextlib import asynccontextmanager
+from dataclasses import dataclass
+from typing import Final
+
+from ottla.client.errors import (
+    BadSetting,
+    ClientError,
+    DeliveryFailed,
+    TransactionAborted,
+    TransactionError,
+    TransactionFailed,
+    TransactionFatal,
+    TransactionTimedOut,
+    UnsupportedVersion,
+)
+from ottla.client.network.cluster import Cluster
+from ottla.client.producer.identity import NOBODY, Identity, Outbox
+from ottla.client.producer.prepared import PreparedTransaction
+from ottla.client.producer.transaction_calls import (
+    PROTOCOL_1,
+    PROTOCOL_2,
+    TransactionCalls,
+    produce_version_max,
+)
+from ottla.client.producer.transaction_partitions import NotAdded, TransactionPartitions
+from ottla.client.producer.transaction_state import State, TransactionMachine, Trigger
+from ottla.client.producer.transaction_verdicts import (
+    Verdict,
+    fatal_error,
+    verdict_on_batch,
+    verdict_on_request,
+)
+from ottla.client.settings.producer import ProducerSettings
+from ottla.client.values import GroupMetadata, OffsetAndMetadata, TopicPartition
+from ottla.protocol.errors import ErrorCode, KafkaError
+
+log = logging.getLogger("ottla.client")
+
+DROP_AGAIN_S: Final = 0.1
+_ADMITTING: Final = frozenset({State.IN_TRANSACTION, State.COMMITTING, State.PREPARED})
+"""New partitions may take part: records that were given before the call are still sent."""
+_ON_THE_WAY_OUT: Final = frozenset({State.ABORTABLE_ERROR, State.ABORTING})
+"""Only what was sent before may be sent again."""
+_LEFT_OPEN: Final = frozenset({State.IN_TRANSACTION, State.ABORTABLE_ERROR, State.ABORTING})
+"""What a producer that is closed has to abort. A commit that was begun may have happened, and what
+is prepared is another's to end."""
+
+
+@dataclass(slots=True)
+class OpenTransaction:
+    """What is to be known of a transaction in order to end it."""
+
+    began_s: float = 0.0
+    may_be_open: bool = False
+    """Whether the coordinator may know of it, and so has to be told of its end."""
+    is_open: bool = False
+    """... and surely does."""
+    needs_renewal: bool = False
+    """Whether sequence numbers are lost, and a new epoch is needed to begin with 0 again."""
+    is_forgotten: bool = False
+    """Whether the coordinator has forgotten the producer, and with it the transaction."""
+    is_ended: bool = False
+
+
+class TransactionManager:
+    """An `IdentityKeeper`."""
+
+    is_transactional: Final = True
+
+    def __init__(self, cluster: Cluster, settings: ProducerSettings, outbox: Outbox) -> None:
+        assert settings.transactional_id is not None
+        self.transactional_id: str = settings.transactional_id
+        self._cluster = cluster
+        self._settings = settings
+        self._outbox = outbox
+        self._machine = TransactionMachine()
+        self._calls = TransactionCalls(cluster, self.transactional_id)
+        self._partitions = TransactionPartitions(self._add, outbox.wake)
+        self._turn = asyncio.Lock()
+        self.identity = NOBODY
+        self._protocol = PROTOCOL_1
+        self._kept = NOBODY
+        """Who opened the transaction that this producer has taken over."""
+        self._open = OpenTransaction()
+
+    @property
+    def state(self) -> State:
+        return self._machine.state
+
+    # What the sender asks and tells
+
+    @property
+    def produce_version_max(self) -> int | None:
+        return produce_version_max(self._protocol)
+
+    @property
+    def ready(self) -> bool:
+        return self.identity.known and self._machine.state is not State.FATAL_ERROR
+
+    def admits(self, partition: TopicPartition) -> bool:
+        state = self._machine.state
+        if partition in self._partitions.joined:
+            return state in _ADMITTING or state in _ON_THE_WAY_OUT
+        if state not in _ADMITTING:
+            return False
+        self._open.may_be_open = True
+        if self._protocol == PROTOCOL_1:
+            self._partitions.want(partition)
+            return False
+        self._partitions.join(partition)
+        return True
+
+    def check_send(self) -> None:
+        if self._machine.state is not State.IN_TRANSACTION:
+            raise self._machine.refusal(Trigger.SEND)
+
+    def delivered(self, partition: TopicPartition) -> None:
+        self._open.is_open = True
+
+    def failed(self, partition: TopicPartition, error: Exception) -> None:
+        if not self._machine.allows(Trigger.ABORTABLE):
+            return  # it has failed for good already
+        self._open.needs_renewal = True
+        cause = error.cause if isinstance(error, DeliveryFailed) else error
+        verdict = Verdict.ABORT
+        if isinstance(cause, KafkaError):
+            verdict = verdict_on_batch(cause.code)
+        elif isinstance(cause, UnsupportedVersion):
+            verdict = Verdict.FATAL
+        self._enter_failure(verdict, error)
+
+    # What the application calls
+
+    async def init(self, *, keep_prepared: bool = False) -> None:
+        two_phase = self._settings.transaction_two_phase_commit_enable
+        if keep_prepared and not two_phase:
+            raise BadSetting(
+                "keep_prepared", "only with transaction_two_phase_commit_enable=True (KIP-939)"
+            )
+        async with self._operation(Trigger.INIT):
+            self._machine.step(Trigger.INIT)
+            identity, self._kept = await self._calls.init_producer_id(
+                self._settings.transaction_timeout_ms,
+                two_phase=two_phase,
+                keep_prepared=keep_prepared,
+            )
+            self._protocol = self._calls.protocol
+            self._adopt(identity)
+            self._open.may_be_open = self._open.is_open = self._kept.known
+            self._machine.step(Trigger.FOUND_PREPARED if self._kept.known else Trigger.INITIALIZED)
+            self._outbox.wake()
+
+    async def begin(self) -> None:
+        async with self._operation(Trigger.BEGIN):
+            if self._protocol == PROTOCOL_1 and self._calls.protocol == PROTOCOL_2:
+                # The cluster was upgraded. What of the old epoch is still on its way must not end
+                # up in a transaction whose partitions nobody announces.
+                await self._renew()
+            self._protocol = self._calls.protocol
+            self._machine.step(Trigger.BEGIN)
+            self._open.began_s = self._cluster.runtime.clock.now()
+
+    async def send_offsets(
+        self, offsets: Mapping[TopicPartition, OffsetAndMetadata], group: GroupMetadata
+    ) -> None:
+        async with self._operation(Trigger.SEND, "send_offsets_to_transaction()"):
+            if not offsets:
+                return
+            self._open.may_be_open = True
+            try:
+                if self._protocol == PROTOCOL_1:
+                    await self._calls.add_offsets(self.identity, group.group_id)
+                    self._open.is_open = True
+                await self._calls.commit_offsets(self.identity, offsets, group, self._protocol)
+                self._open.is_open = True
+            except asyncio.CancelledError:
+                # Committed without them, the records would be made from the same input again.
+                lost = ClientError("it is not known whether the offsets are part of it")
+                self._enter_failure(Verdict.ABORT, self._calls.trouble or lost)
+                raise
+
+    async def prepare(self) -> PreparedTransaction:
+        async with self._operation(Trigger.PREPARE):
+            self._machine.step(Trigger.PREPARE)
+            await self._flush()
+            who = self._kept if self._kept.known else self.identity
+            return PreparedTransaction(
+                self.transactional_id, who.producer_id, who.epoch, not self._open.may_be_open
+            )
+
+    async def complete(self, prepared: PreparedTransaction) -> None:
+        """Commit what is prepared if it is `prepared`, else abort it: what was prepared before the
+        last `prepared` was noted down has ended, and what came after was never noted down."""
+        if self.state is State.READY:
+            return  # there was nothing open
+        if self.state is State.IN_TRANSACTION:
+            raise self._machine.refusal(Trigger.BEGIN)
+        open_one = self._kept if self._kept.known else self.identity
+        is_same = open_one == Identity(prepared.producer_id, prepared.producer_epoch)
+        if self.state is State.COMMITTING or (self.state is State.PREPARED and is_same):
+            await self.commit()
+        else:
+            await self.abort()
+
+    async def commit(self) -> None:
+        async with self._operation(Trigger.COMMIT):
+            self._machine.step(Trigger.COMMIT)
+            await self._flush()
+            if self._open.may_be_open:
+                self._adopt(await self._end(commit=True))
+            self._finish()
+
+    async def abort(self, within_ms: float | None = None) -> None:
+        async with self._operation(Trigger.ABORT, within_ms=within_ms):
+            self._machine.step(Trigger.ABORT)
+            await self._partitions.settled()
+            await self._drop_all()
+            if self._open.may_be_open and not (self._open.is_ended or self._open.is_forgotten):
+                await self._end_by_abort()
+                self._open.is_ended = True
+            if self._open.is_forgotten or (
+                self._open.needs_renewal and self._protocol == PROTOCOL_1
+            ):
+                await self._renew()
+            self._finish()
+
+    async def close(self, within_ms: float) -> None:
+        """Abort what is open, but neither what is prepared nor what may have been committed."""
+        if self.state in _LEFT_OPEN:
+            try:
+                await self.abort(within_ms)
+            except TransactionError as error:
+                log.warning(
+                    "the open transaction of %r is left to its timeout: %s",
+                    self.transactional_id,
+                    error,
+                )
+        self._partitions.close()
+
+    @asynccontextmanager
+    async def transaction(self) -> AsyncIterator[None]:
+        """Begin; commit at the end, or abort if that or the block fails. What the block itself has
+        ended or prepared is left as it is."""
+        await self.begin()
+        try:
+            yield
+            if self.state in (State.IN_TRANSACTION, State.ABORTABLE_ERROR):
+                await self.commit()
+        except BaseException as error:
+            if self.state in (State.IN_TRANSACTION, State.ABORTABLE_ERROR):
+                await self._abort_after(error)
+            raise
+
+    async def _abort_after(self, error: BaseException) -> None:
+        try:
+            await self.abort()
+        except TransactionError as failure:
+            error.add_note(f"The transaction could not be aborted either: {failure}")
+
+    # Steps
+
+    @asynccontextmanager
+    async def _operation(
+        self, trigger: Trigger, call: str | None = None, within_ms: float | None = None
+    ) -> AsyncIterator[None]:
+        limit_ms = self._settings.max_block_ms if within_ms is None else within_ms
+        self._calls.trouble = None
+        try:
+            async with asyncio.timeout(limit_ms / 1000), self._turn:
+                self._machine.check(trigger, call)
+                yield
+        except TransactionError:
+            raise
+        except TimeoutError:
+            self._machine.raise_failure()
+            trouble = self._calls.trouble
+            raise TransactionTimedOut(call or trigger.value, int(limit_ms), trouble) from trouble
+        except (KafkaError, ClientError) as error:
+            self._enter_failure(self._verdict(error), error)
+            self._machine.raise_failure()
+            raise
+
+    def _verdict(self, error: Exception) -> Verdict:
+        return verdict_on_request(error.code) if isinstance(error, KafkaError) else Verdict.FATAL
+
+    async def _flush(self) -> None:
+        try:
+            await self._outbox.flush()
+        except DeliveryFailed:
+            pass  # `failed` was told, which is looked at now
+        self._machine.raise_failure()
+
+    async def _drop_all(self) -> None:
+        """Requests that are under way may end; a batch whose request fails now waits to be sent
+        again, and is dropped as well."""
+        while True:
+            self._open.needs_renewal |= self._outbox.drop_unsent(
+                TransactionAborted(self.transactional_id)
+            )
+            try:
+                async with asyncio.timeout(DROP_AGAIN_S):
+                    await self._outbox.drained()
+                return
+            except TimeoutError:
+                continue
+
+    async def _add(self, partitions: frozenset[TopicPartition]) -> None:
+        try:
+            async with asyncio.timeout(self._settings.delivery_timeout_ms / 1000):
+                await self._calls.add_partitions(self.identity, partitions)
+            self._open.is_open = True
+        except TimeoutError as error:
+            self._enter_failure(Verdict.ABORT, self._calls.trouble or error)
+            raise NotAdded from error
+        except (KafkaError, ClientError) as error:
+            self._enter_failure(self._verdict(error), error)
+            raise NotAdded from error
+
+    async def _end(self, *, commit: bool) -> Identity:
+        return await self._calls.end(self.identity, commit=commit, protocol=self._protocol)
+
+    async def _end_by_abort(self) -> None:
+        try:
+            self._adopt(await self._end(commit=False))
+        except KafkaError as error:
+            if verdict_on_request(error.code) is Verdict.RENEW:
+                self._open.is_forgotten = True
+            elif self._open.is_open or error.code is not ErrorCode.INVALID_TXN_STATE:
+                raise
+            # Otherwise the partitions were never added: there is nothing to end.
+
+    async def _renew(self) -> None:
+        """The next epoch of this producer, or if it was forgotten, another id."""
+        identity, _ = await self._calls.init_producer_id(
+            self._settings.transaction_timeout_ms,
+            renew=self.identity,
+            two_phase=self._settings.transaction_two_phase_commit_enable,
+        )
+        self._adopt(identity)
+
+    def _adopt(self, identity: Identity) -> None:
+        if identity != self.identity:
+            self.identity = identity
+            self._outbox.forget_sequences()
+
+    def _finish(self) -> None:
+        self._machine.step(Trigger.ENDED)
+        self._kept = NOBODY
+        self._open = OpenTransaction()
+        self._partitions.begin_anew()
+        self._outbox.wake()
+
+    # Failures
+
+    def _enter_failure(self, verdict: Verdict, error: Exception) -> None:
+        failure: TransactionFailed | TransactionFatal
+        if verdict is Verdict.RENEW:
+            self._open.is_forgotten = True
+        if verdict is Verdict.FATAL or not self._machine.allows(Trigger.ABORTABLE):
+            failure = fatal_error(self.transactional_id, error, self._open_ms(), self._age_max_ms())
+        else:
+            failure = TransactionFailed(self.transactional_id, error)
+        failure.__cause__ = error
+        self._machine.fail(failure)
+        # The sender may be in the middle of its queues just now.
+        self._cluster.runtime.call_soon(self._drop_after, self._machine.error)
+
+    def _drop_after(self, failure: Exception | None) -> None:
+        """What was not sent would wait in vain."""
+        if failure is not None and self._machine.error is failure:
+            self._open.needs_renewal |= self._outbox.drop_unsent(failure)
+            self._outbox.wake()
+
+    def _open_ms(self) -> int:
+        return round((self._cluster.runtime.clock.now() - self._open.began_s) * 1000)
+
+    def _age_max_ms(self) -> int | None:
+        """How old a transaction may get; None: any age, somebody else decides on it."""
+        two_phase = self._settings.transaction_two_phase_commit_enable
+        return None if two_phase else self._settings.transaction_timeout_ms

@@ -17,6 +17,7 @@ from ottla.client.errors import (
     UnsupportedVersion,
 )
 from ottla.client.network.connection import Connection
+from ottla.client.network.opening import open_connection
 from ottla.protocol.apis import ApiKey
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.headers import RequestHeader
@@ -42,7 +43,7 @@ def connected(
 
     async def main(runtime: OsRuntime) -> Any:
         async with broker as address:
-            connection = await Connection.open(runtime, address, **limits)
+            connection = await open_connection(runtime, address, **limits)
             try:
                 return await use(connection)
             finally:
@@ -187,7 +188,7 @@ def test_an_address_where_nobody_listens_is_named() -> None:
         async with ScriptedBroker(silence) as address:
             pass
         with pytest.raises(Unreachable, match=f"127.0.0.1:{address[1]}: connection refused"):
-            await Connection.open(runtime, address)
+            await open_connection(runtime, address)
 
     run(main)
 

@@ -5,6 +5,8 @@
     ├── BadSetting            a setting that does not exist, or a value it cannot have
     ├── Unreachable           no connection to an address could be made
     │   └── NoBrokerReachable     ... to none of the bootstrap addresses
+    ├── TlsFailed             a certificate that is not trusted, a file that is not one, ...
+    ├── AuthenticationFailed  the broker does not accept who we say we are
     ├── ConnectionLost        it was there, and went away with requests open
     ├── RequestTimedOut       the broker kept silent for too long
     ├── BadResponse           the peer sent what the protocol does not allow: perhaps not a broker
@@ -86,6 +88,22 @@ class NoBrokerReachable(Unreachable):
         ClientError.__init__(self, "; ".join(str(failure) for failure in failures))
 
 
+class TlsFailed(ClientError):
+    def __init__(self, address: Address | None, cause: str) -> None:
+        where = f" with {show_address(address)}" if address is not None else ""
+        super().__init__(f"TLS{where} failed: {cause}")
+        self.address = address
+
+
+class AuthenticationFailed(ClientError):
+    """Not tried again: the next attempt would be refused as well, and might lock the user out."""
+
+    def __init__(self, address: Address, mechanism: str, cause: str) -> None:
+        super().__init__(f"{show_address(address)} refused to sign in by {mechanism}: {cause}")
+        self.address = address
+        self.mechanism = mechanism
+
+
 class ConnectionLost(ClientError):
     def __init__(self, address: Address, cause: str) -> None:
         super().__init__(f"lost the connection to {show_address(address)}: {cause}")
@@ -93,7 +111,7 @@ class ConnectionLost(ClientError):
 
 
 class RequestTimedOut(ClientError):
-    def __init__(self, address: Address, request: str, timeout_ms: int) -> None:
+    def __init__(self, address: Address, request: str, timeout_ms: float) -> None:
         super().__init__(f"{show_address(address)} did not answer {request} within {timeout_ms} ms")
         self.address = address
 

@@ -10,10 +10,12 @@ from ottla.client.errors import Address, ClientError, NoBrokerReachable, TopicMi
 from ottla.client.metrics import Metrics
 from ottla.client.network.addresses import parse_addresses
 from ottla.client.network.backoff import Backoff, Pauses, retrying
-from ottla.client.network.connection import CONNECT_TIMEOUT_MS, REQUEST_TIMEOUT_MS, Connection
+from ottla.client.network.connection import REQUEST_TIMEOUT_MS, Connection
 from ottla.client.network.finding import CoordinatorType, find_coordinators
 from ottla.client.network.metadata import Broker, ClusterView, Partition, Topic
 from ottla.client.network.metadata_keeper import MetadataKeeper
+from ottla.client.network.network_metrics import NetworkMetrics
+from ottla.client.network.opening import CONNECT_TIMEOUT_MS, open_connection
 from ottla.client.network.pool import Pool, Purpose
 from ottla.client.settings.common import ClientSettings
 from ottla.client.values import TopicPartition
@@ -52,6 +54,7 @@ class Cluster:
         self.request_timeout_ms = settings.request_timeout_ms
         self.retry_within_ms = settings.default_api_timeout_ms
         self.metrics = Metrics(runtime.clock.now)
+        self._network_metrics = NetworkMetrics(self.metrics)
         self._pool = Pool(
             runtime,
             self._open,
@@ -140,12 +143,13 @@ class Cluster:
         raise NoBrokerReachable(failures)
 
     async def _open(self, address: Address) -> Connection:
-        return await Connection.open(
+        return await open_connection(
             self.runtime,
             address,
             client_id=self.settings.client_id,
             connect_timeout_ms=self.settings.socket_connection_setup_timeout_ms,
             request_timeout_ms=self.request_timeout_ms,
+            metrics=self._network_metrics,
         )
 
     # Coordinators

@@ -2,7 +2,7 @@
 
 Built on a non-blocking socket and readiness callbacks, as the server is. Every request that waits
 has a deadline; when one passes, the connection is closed, because the answers behind it could no
-longer be told apart from it.
+longer be told apart from it. One timer serves all of them.
 """
 
 from __future__ import annotations
@@ -10,10 +10,10 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable
+from math import inf
 from os import strerror
 from typing import Any, cast
 
-from ottla import __version__
 from ottla.buffers import Buffer
 from ottla.client.errors import (
     Address,
@@ -21,54 +21,33 @@ from ottla.client.errors import (
     ClientError,
     ConnectionLost,
     RequestTimedOut,
-    Unreachable,
+    TlsFailed,
 )
+from ottla.client.metrics import Metrics
+from ottla.client.network.exchange import Exchange, Waiting
 from ottla.client.network.frames import FrameReader, FrameTooLarge
+from ottla.client.network.network_metrics import NetworkMetrics
 from ottla.client.network.versions import KNOWN_BEFORE_ASKING, Versions
 from ottla.protocol.apis import ApiKey
-from ottla.protocol.codec import decoder, encoder
-from ottla.protocol.errors import ErrorCode, KafkaError, MalformedMessage
+from ottla.protocol.errors import MalformedMessage
 from ottla.protocol.headers import frame_request, read_response_header
 from ottla.runtime.network import Socket
 from ottla.runtime.runtime import Runtime, Timer
+from ottla.runtime.tls import TlsError
 
 RESPONSE_BYTES_MAX = 256 << 20
 IN_FLIGHT_MAX = 64
-CONNECT_TIMEOUT_MS = 10_000
 REQUEST_TIMEOUT_MS = 30_000
-
-Decode = Callable[[Buffer, int], tuple[Any, int]]
-
-
-class _Waiting:
-    """A request on its way, until its answer, its deadline or the end of the connection."""
-
-    __slots__ = ("api_key", "correlation_id", "decode", "name", "reply", "timer", "version")
-
-    def __init__(
-        self, api_key: int, name: str, version: int, correlation_id: int, decode: Decode
-    ) -> None:
-        self.api_key = api_key
-        self.name = name
-        self.version = version
-        self.correlation_id = correlation_id
-        self.decode = decode
-        self.reply: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-        self.timer: Timer | None = None
-
-    def settle(self, result: Any = None, error: BaseException | None = None) -> None:
-        if self.timer is not None:
-            self.timer.cancel()
-        if self.reply.done():
-            return
-        if error is None:
-            self.reply.set_result(result)
-        else:
-            self.reply.set_exception(error)
+LATE_S = 0.25
+"""A timer that fires so late says that this process slept, not the broker: answers may be here."""
+GRACE_S = 1.0
+THROTTLED_SILENCE_FROM = 8
+"""Of Fetch: a broker that knows it wants silence from clients that are throttled (KIP-219)."""
+TIMER_STEP_S = 0.001
 
 
 class Connection:
-    """Use `Connection.open`. `request` waits for the answer; `post` leaves that to the caller."""
+    """`request` waits for the answer; `post` leaves that to the caller. Made by `opening`."""
 
     def __init__(
         self,
@@ -76,85 +55,98 @@ class Connection:
         socket: Socket,
         address: Address,
         *,
-        client_id: str,
+        client_id: str = "ottla",
         request_timeout_ms: int = REQUEST_TIMEOUT_MS,
         response_bytes_max: int = RESPONSE_BYTES_MAX,
         in_flight_max: int = IN_FLIGHT_MAX,
+        metrics: NetworkMetrics | None = None,
     ) -> None:
-        self._runtime = runtime
-        self._socket = socket
         self.address = address
-        self._client_id = client_id
-        self._request_timeout_ms = request_timeout_ms
-        self._frames = FrameReader(response_bytes_max)
-        self._slots = asyncio.Semaphore(in_flight_max)
-        self._waiting: deque[_Waiting] = deque()
-        self._unsent: list[Buffer] = []
-        self._drained: asyncio.Future[None] | None = None
-        self._next_correlation_id = 0
         self.versions: Versions = KNOWN_BEFORE_ASKING
         self.failure: ClientError | None = None
         self.throttled_until = 0.0
         """The broker asked for silence until then: `request` waits, callers of `post` look."""
-        self._used_at = runtime.clock.now()
+        self.hint = ""
+        """What it may mean if the broker closes it at the first question."""
+        self.renew_at = inf
+        """When `renew` is to be called before anything else is sent: who we are must be shown
+        anew before the broker forgets it."""
+        self.renew: Callable[[], None] = _nothing_to_renew
+        self.metrics = metrics or NetworkMetrics(Metrics())
+        self._runtime = runtime
+        self._now = runtime.clock.now
+        self._loop = asyncio.get_running_loop()
+        self._socket = socket
+        self._client_id = client_id
+        self._request_timeout_ms = request_timeout_ms
+        self._frames = FrameReader(response_bytes_max)
+        self._slots = asyncio.Semaphore(in_flight_max)
+        self._exchanges: dict[tuple[int, int | None], Exchange] = {}
+        self._waiting: deque[Waiting] = deque()
+        self._held: list[tuple[Waiting | None, list[Buffer]]] | None = None
+        self._unsent: list[Buffer] = []
+        self._drained: asyncio.Future[None] | None = None
+        self._next_correlation_id = 0
+        self._answered_count = 0
+        self._timer: Timer | None = None
+        self._timer_at = inf
+        self._used_at = self._now()
         self._ends_when_idle = False
+        self._heeds_throttling = False
+        self.metrics.created.add()
         socket.on_readable(self._readable)
-
-    @classmethod
-    async def open(
-        cls,
-        runtime: Runtime,
-        address: Address,
-        *,
-        client_id: str = "ottla",
-        connect_timeout_ms: int = CONNECT_TIMEOUT_MS,
-        **limits: int,
-    ) -> Connection:
-        """Connect and ask which versions the broker serves."""
-        try:
-            async with asyncio.timeout(connect_timeout_ms / 1000):
-                socket = await runtime.network.connect(*address)
-        except TimeoutError:
-            raise Unreachable(address, f"no answer within {connect_timeout_ms} ms") from None
-        except OSError as error:
-            raise Unreachable(address, _reason(error)) from error
-        connection = cls(runtime, socket, address, client_id=client_id, **limits)
-        try:
-            await connection._negotiate()
-        except BaseException:
-            connection.close()
-            raise
-        return connection
 
     @property
     def closed(self) -> bool:
         return self.failure is not None
+
+    @property
+    def in_flight(self) -> int:
+        """How many requests are unanswered."""
+        return len(self._waiting) + len(self._held or ())
+
+    # Asking
 
     async def request(
         self, request: Any, *, version: int | None = None, timeout_ms: int | None = None
     ) -> Any:
         """Send a request in the newest version both sides know, and wait for its response."""
         async with self._slots:
-            wait_s = self.throttled_until - self._runtime.clock.now()
-            if wait_s > 0:
-                await asyncio.sleep(wait_s)
+            if self.throttled_until > self._now():
+                await self._end_of_throttling(timeout_ms or self._request_timeout_ms)
             return await self.post(request, version=version, timeout_ms=timeout_ms)
 
     def post(
         self, request: Any, *, version: int | None = None, timeout_ms: int | None = None
     ) -> asyncio.Future[Any]:
         """Send now; the future is the response. The caller bounds how many are under way."""
-        if version is None:
-            version = self.version_of(request)
-        response_class = self.versions.response_class(request.API_KEY)
-        return self._post(request, version, decoder(response_class, version), timeout_ms)
+        exchange = self._exchange(request, version)
+        if (now := self._now()) >= self.renew_at:
+            self.renew()
+        if self._held is None:
+            return self.post_as(exchange, request, timeout_ms)
+        waiting, frame = self._prepare(exchange, request, timeout_ms, now)
+        self._held.append((waiting, frame))
+        return waiting.reply
+
+    def post_as(
+        self, exchange: Exchange, request: Any, timeout_ms: int | None = None
+    ) -> asyncio.Future[Any]:
+        """As told, ahead of what is held back."""
+        waiting, frame = self._prepare(exchange, request, timeout_ms, self._now())
+        self._dispatch(waiting, frame)
+        return waiting.reply
 
     def post_unanswered(self, request: Any, *, version: int | None = None) -> None:
         """Send a request that has no response (produce with acks=0)."""
-        if self.failure is not None:
-            raise self.failure
-        version = self.version_of(request) if version is None else version
-        self._send(request, version)
+        exchange = self._exchange(request, version)
+        if self._now() >= self.renew_at:
+            self.renew()
+        _, frame = self._prepare(exchange, request, 0, self._now())
+        if self._held is None:
+            self._dispatch(None, frame)
+        else:
+            self._held.append((None, frame))
 
     def version_of(self, request: Any) -> int:
         """The version that `request` would be sent in."""
@@ -163,77 +155,121 @@ class Connection:
     async def drained(self) -> None:
         """Return when the kernel has taken every byte; what keeps `post_unanswered` bounded."""
         if self._unsent and self.failure is None:
-            self._drained = asyncio.get_running_loop().create_future()
-            await self._drained
+            if self._drained is None or self._drained.done():
+                self._drained = self._loop.create_future()
+            await asyncio.shield(self._drained)
 
-    @property
-    def in_flight(self) -> int:
-        return len(self._waiting)
+    def negotiated(self, versions: Versions) -> None:
+        """The broker has said what it serves."""
+        self.versions = versions
+        self._exchanges.clear()
+        # Brokers before Kafka 2.0 throttle by answering late, and tell how late it was.
+        self._heeds_throttling = versions.supports(ApiKey.FETCH, THROTTLED_SILENCE_FROM)
+
+    async def _end_of_throttling(self, limit_ms: int) -> None:
+        # A broker mutes those who do not keep to it, so asking after the limit does no harm.
+        wait_s = self.throttled_until - self._now()
+        await asyncio.sleep(min(wait_s, limit_ms / 1000))
+
+    # Holding back
+
+    def hold(self) -> None:
+        """Send nothing but what comes by `post_as`, until `release`."""
+        if self._held is None:
+            self._held = []
+
+    def release(self) -> None:
+        held, self._held = self._held, None
+        for waiting, frame in held or ():
+            if self.failure is None:
+                if waiting is not None:
+                    waiting.begins(self._now())
+                self._dispatch(waiting, frame)
+            elif waiting is not None:
+                waiting.fail(self.failure)
+
+    # Ending
 
     def is_idle_since(self, moment: float) -> bool:
-        return not self._waiting and self._used_at < moment
+        return not self.in_flight and not self._unsent and self._used_at < moment
 
     def close_when_idle(self) -> None:
         """Close as soon as what is under way has been answered."""
         self._ends_when_idle = True
-        if not self._waiting:
+        if not self.in_flight:
             self.close()
 
     def close(self) -> None:
-        self._fail(ConnectionLost(self.address, "closed by this client"))
+        self.fail(ConnectionLost(self.address, "closed by this client"))
 
-    async def _negotiate(self) -> None:
-        from ottla.protocol.messages.api_versions import ApiVersionsRequest
-
-        request = ApiVersionsRequest(
-            client_software_name="ottla", client_software_version=__version__
-        )
-        version = self.versions.pick(ApiKey.API_VERSIONS, self.address)
-        response = await self._post(request, version, _decode_api_versions(version), None)
-        if response.error_code == ErrorCode.UNSUPPORTED_VERSION:
-            version = Versions.of(response).common_api_versions(self.address)
-            response = await self._post(request, version, _decode_api_versions(version), None)
-        if response.error_code:
-            raise KafkaError(ErrorCode.of(response.error_code))
-        self.versions = Versions.of(response)
-
-    def _post(
-        self, request: Any, version: int, decode: Decode, timeout_ms: int | None
-    ) -> asyncio.Future[Any]:
+    def fail(self, failure: ClientError) -> None:
+        """End it; whatever is under way ends with this error, and so does what comes after."""
         if self.failure is not None:
-            raise self.failure
-        correlation_id = self._send(request, version)
-        waiting = _Waiting(request.API_KEY, type(request).__name__, version, correlation_id, decode)
-        if self.failure is not None:
-            waiting.settle(error=self.failure)
-            return waiting.reply
-        self._waiting.append(waiting)
-        self._used_at = self._runtime.clock.now()
-        limit_ms = self._request_timeout_ms if timeout_ms is None else timeout_ms
-        waiting.timer = self._runtime.call_later(limit_ms / 1000, self._expire, waiting, limit_ms)
-        return waiting.reply
+            return
+        self.failure = failure
+        self.metrics.closed.add()
+        self._socket.close()
+        self._unsent.clear()
+        self._wake_drained()
+        if self._timer is not None:
+            self._timer.cancel()
+        while self._waiting:
+            self._waiting.popleft().fail(failure)
+        self.release()
 
-    def _send(self, request: Any, version: int) -> int:
+    # Sending
+
+    def _exchange(self, request: Any, version: int | None) -> Exchange:
+        key = (request.API_KEY, version)
+        found = self._exchanges.get(key)
+        if found is None:
+            spoken = self.version_of(request) if version is None else version
+            found = self._exchanges[key] = Exchange.of(request, spoken)
+        return found
+
+    def _prepare(
+        self, exchange: Exchange, request: Any, timeout_ms: int | None, now: float
+    ) -> tuple[Waiting, list[Buffer]]:
+        if self.failure is not None:
+            raise self.failure.with_traceback(None)
         correlation_id = self._next_correlation_id
+        frame = frame_request(
+            exchange.api_key,
+            exchange.version,
+            correlation_id,
+            self._client_id,
+            exchange.encode(request),
+        )
         self._next_correlation_id = (correlation_id + 1) & 0x7FFFFFFF
-        chunks = encoder(type(request), version)(request)
-        idle = not self._unsent
-        frame = frame_request(request.API_KEY, version, correlation_id, self._client_id, chunks)
-        self._unsent += cast("list[Buffer]", frame)  # clients send no parts of files
-        if idle:
+        limit_ms = self._request_timeout_ms if timeout_ms is None else timeout_ms
+        reply = self._loop.create_future()
+        waiting = Waiting(exchange, correlation_id, reply, now, limit_ms)
+        return waiting, cast("list[Buffer]", frame)  # clients send no parts of files
+
+    def _dispatch(self, waiting: Waiting | None, frame: list[Buffer]) -> None:
+        self.metrics.requests.value += 1
+        if waiting is not None:
+            self._used_at = waiting.sent_at
+            self._waiting.append(waiting)
+            if waiting.deadline < self._timer_at:
+                self._wake_at(waiting.deadline)
+        if self._unsent:
+            self._unsent += frame
+        else:
+            self._unsent = frame
             self._flush()
-        return correlation_id
 
     def _flush(self) -> None:
         try:
             while self._unsent:
                 sent = self._socket.send(self._unsent)
+                self.metrics.outgoing_bytes.value += sent
                 self._unsent = _after(self._unsent, sent)
         except BlockingIOError:
             self._socket.on_writable(self._flush)
             return
         except OSError as error:
-            self._fail(ConnectionLost(self.address, _reason(error)))
+            self.fail(self._lost(error))
             return
         self._socket.on_writable(None)
         self._wake_drained()
@@ -242,58 +278,101 @@ class Connection:
         if self._drained is not None and not self._drained.done():
             self._drained.set_result(None)
 
+    # Receiving
+
     def _readable(self) -> None:
         try:
             count = self._socket.recv_into(self._frames.space())
         except BlockingIOError:
             return
         except OSError as error:
-            self._fail(ConnectionLost(self.address, _reason(error)))
+            self.fail(self._lost(error))
             return
         if count == 0:
-            self._fail(ConnectionLost(self.address, "the broker closed it"))
+            self.fail(ConnectionLost(self.address, self._why_closed()))
             return
+        self.metrics.incoming_bytes.value += count
         try:
             for frame in self._frames.received(count):
                 self._answer(frame)
-        except FrameTooLarge as error:
-            self._fail(BadResponse(self.address, str(error)))
-        except MalformedMessage as error:
-            self._fail(BadResponse(self.address, str(error)))
+        except (FrameTooLarge, MalformedMessage) as error:
+            self.fail(BadResponse(self.address, str(error)))
 
     def _answer(self, frame: Buffer) -> None:
         if not self._waiting:
             raise MalformedMessage("a response that nobody asked for")
         waiting = self._waiting[0]
-        correlation_id, position = read_response_header(frame, 0, waiting.api_key, waiting.version)
+        exchange = waiting.exchange
+        correlation_id, position = read_response_header(
+            frame, 0, exchange.api_key, exchange.version
+        )
         if correlation_id != waiting.correlation_id:
             raise MalformedMessage(
                 f"correlation id {correlation_id} where {waiting.correlation_id} was expected"
             )
-        response, _ = waiting.decode(frame, position)
+        try:
+            response, _ = exchange.decode(frame, position)
+        except MalformedMessage as error:
+            raise MalformedMessage(
+                f"no answer to {exchange.name} version {exchange.version}: {error}"
+            ) from error
         self._waiting.popleft()
+        self._settle(waiting, response)
+
+    def _settle(self, waiting: Waiting, response: Any) -> None:
+        now = self._used_at = self._now()
+        self._answered_count += 1
+        metrics = self.metrics
+        metrics.responses.value += 1
+        metrics.latency_ms.record((now - waiting.sent_at) * 1000)
         if throttle_ms := getattr(response, "throttle_time_ms", 0):
-            self.throttled_until = self._runtime.clock.now() + throttle_ms / 1000
-        waiting.settle(response)
-        if self._ends_when_idle and not self._waiting:
+            metrics.throttle_ms.record(throttle_ms)
+            if self._heeds_throttling:
+                self.throttled_until = max(self.throttled_until, now + throttle_ms / 1000)
+        if not waiting.reply.done():
+            waiting.reply.set_result(response)
+        if self._ends_when_idle and not self.in_flight:
             self.close()
 
-    def _expire(self, waiting: _Waiting, limit_ms: int) -> None:
-        waiting.settle(error=RequestTimedOut(self.address, waiting.name, limit_ms))
-        self._fail(ConnectionLost(self.address, f"{waiting.name} was not answered in time"))
+    # Deadlines
 
-    def _fail(self, failure: ClientError) -> None:
-        if self.failure is not None:
-            return
-        self.failure = failure
-        self._socket.close()
-        self._unsent.clear()
-        self._wake_drained()
-        while self._waiting:
-            self._waiting.popleft().settle(error=failure)
+    def _wake_at(self, moment: float) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._timer_at = moment
+        pause_s = max(moment - self._now(), TIMER_STEP_S)
+        self._timer = self._runtime.call_later(pause_s, self._look_at_deadlines)
+
+    def _look_at_deadlines(self) -> None:
+        now = self._now()
+        late = now - self._timer_at > LATE_S
+        self._timer, self._timer_at = None, inf
+        expired = [waiting for waiting in self._waiting if waiting.deadline <= now]
+        for waiting in expired:
+            if late:
+                waiting.deadline = now + GRACE_S
+            else:
+                waiting.fail(RequestTimedOut(self.address, waiting.exchange.name, waiting.limit_ms))
+        if expired and not late:
+            name = expired[0].exchange.name
+            self.fail(ConnectionLost(self.address, f"{name} was not answered in time"))
+        elif self._waiting:
+            self._wake_at(min(waiting.deadline for waiting in self._waiting))
+
+    # Reasons
+
+    def _lost(self, error: OSError) -> ClientError:
+        if isinstance(error, TlsError):
+            return TlsFailed(self.address, str(error))
+        return ConnectionLost(self.address, reason_of(error))
+
+    def _why_closed(self) -> str:
+        if self.hint and self._answered_count < 2 and self._waiting:
+            return f"the broker closed it; {self.hint}"
+        return "the broker closed it"
 
 
-def _reason(error: OSError) -> str:
+def reason_of(error: OSError) -> str:
     """The OS's own words; asyncio replaces them by the name of its call."""
     if isinstance(error, ConnectionError) and error.errno:
         return strerror(error.errno).lower()
@@ -309,13 +388,5 @@ def _after(buffers: list[Buffer], sent: int) -> list[Buffer]:
     return []
 
 
-def _decode_api_versions(version: int) -> Decode:
-    """A broker that does not know our version answers in version 0, error code first."""
-    from ottla.protocol.messages.api_versions import ApiVersionsResponse
-
-    def decode(frame: Buffer, position: int) -> tuple[Any, int]:
-        error_code = int.from_bytes(frame[position : position + 2], "big", signed=True)
-        spoken = 0 if error_code == ErrorCode.UNSUPPORTED_VERSION else version
-        return decoder(ApiVersionsResponse, spoken)(frame, position)
-
-    return decode
+def _nothing_to_renew() -> None:
+    return

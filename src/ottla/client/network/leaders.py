@@ -8,9 +8,8 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Mapping
-from typing import Any, TypeVar
+from typing import TypeVar
 
-from ottla.client.admin.values import OffsetAt
 from ottla.client.errors import ClientError
 from ottla.client.network.cluster import Cluster
 from ottla.client.values import TopicPartition
@@ -51,6 +50,13 @@ async def _round(
 ) -> Answers[T]:
     names = sorted({one.topic for one in partitions})
     await cluster.retrying(lambda: cluster.refresh(names))
+    return await ask_known_leaders(cluster, partitions, ask)
+
+
+async def ask_known_leaders(
+    cluster: Cluster, partitions: Iterable[TopicPartition], ask: AskLeader[T]
+) -> Answers[T]:
+    """Once, at those who lead the partitions as far as is known now."""
     answers: Answers[T] = {}
     by_node: dict[int, list[TopicPartition]] = {}
     for one in partitions:
@@ -97,39 +103,3 @@ def all_or_raise(answers: Mapping[TopicPartition, T | KafkaError]) -> dict[Topic
             raise answer
         values[one] = answer
     return values
-
-
-async def log_offsets(
-    cluster: Cluster, partitions: Iterable[TopicPartition], at: int
-) -> Answers[OffsetAt]:
-    """The offset at EARLIEST, LATEST or a time in ms, of partitions of any topics."""
-    from ottla.protocol.messages.list_offsets import (
-        ListOffsetsPartition,
-        ListOffsetsRequest,
-        ListOffsetsTopic,
-    )
-
-    async def ask(node_id: int, own: list[TopicPartition]) -> Answers[OffsetAt]:
-        topics: dict[str, ListOffsetsTopic] = {}
-        for one in own:
-            topic = topics.setdefault(one.topic, ListOffsetsTopic(name=one.topic, partitions=[]))
-            topic.partitions.append(
-                ListOffsetsPartition(partition_index=one.partition, timestamp=at)
-            )
-        request = ListOffsetsRequest(
-            replica_id=-1, topics=list(topics.values()), timeout_ms=cluster.request_timeout_ms
-        )
-        response = await (await cluster.broker(node_id)).request(request)
-        return {
-            TopicPartition(topic.name, found.partition_index): _offset_at(topic.name, found)
-            for topic in response.topics
-            for found in topic.partitions
-        }
-
-    return await ask_leaders(cluster, partitions, ask)
-
-
-def _offset_at(topic: str, found: Any) -> OffsetAt | KafkaError:
-    if code := ErrorCode.of(found.error_code):
-        return KafkaError(code, f"{topic}-{found.partition_index}: {code.message}")
-    return OffsetAt(found.offset, found.timestamp, found.leader_epoch)

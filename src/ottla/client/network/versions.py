@@ -49,9 +49,6 @@ class Versions:
             return 0
         return self._highest_common(ApiKey.API_VERSIONS, address)
 
-    def response_class(self, api_key: int) -> Any:
-        return _response_class(api_key)
-
     def _highest_common(self, api_key: int, address: Address) -> int:
         low_ours, high_ours = known_versions(api_key)
         low, high = self.served.get(api_key, (0, -1))
@@ -73,7 +70,7 @@ def known_versions(api_key: int) -> tuple[int, int]:
 
 
 @cache
-def _response_class(api_key: int) -> Any:
+def response_class(api_key: int) -> Any:
     return api(api_key).response_class()
 
 

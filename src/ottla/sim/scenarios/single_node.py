@@ -12,7 +12,7 @@ import random
 from dataclasses import dataclass, field
 
 from ottla.client.errors import ClientError
-from ottla.client.network.connection import Connection
+from ottla.client.network.opening import open_connection
 from ottla.config.broker import BrokerConfig
 from ottla.node import Node
 from ottla.sim.history import End, Violation
@@ -144,7 +144,7 @@ class SingleNode:
             await self._client.run(self._check_as_client(end), name="check")
 
     async def _check_as_client(self, end: End) -> None:
-        connection = await Connection.open(self._client, ADDRESS, client_id="checker")
+        connection = await open_connection(self._client, ADDRESS, client_id="checker")
         for topic in self._topics:
             if topic.topic_id and await topic_id(connection, topic.name) != topic.topic_id:
                 raise Violation(f"{topic.name} came back with another topic id")
@@ -197,7 +197,7 @@ class SingleNode:
             name = f"w{self.summary.lives}.{number}.{attempt}"
             kind = Writer if writes else Reader
             try:
-                connection = await Connection.open(self._client, ADDRESS, client_id=name)
+                connection = await open_connection(self._client, ADDRESS, client_id=name)
             except ClientError:
                 await asyncio.sleep(0.05)
                 continue

@@ -1,0 +1,36 @@
+"""What connections count, under Kafka's names."""
+
+from __future__ import annotations
+
+from ottla.client.metrics import Metrics
+
+
+class NetworkMetrics:
+    """Looked up once, since every request counts."""
+
+    __slots__ = (
+        "closed",
+        "created",
+        "failed_authentications",
+        "incoming_bytes",
+        "latency_ms",
+        "outgoing_bytes",
+        "requests",
+        "responses",
+        "throttle_ms",
+    )
+
+    def __init__(self, metrics: Metrics) -> None:
+        self.created = metrics.counter("connection-creation-total")
+        self.closed = metrics.counter("connection-close-total")
+        self.failed_authentications = metrics.counter("failed-authentication-total")
+        self.requests = metrics.counter("request-total")
+        self.responses = metrics.counter("response-total")
+        self.outgoing_bytes = metrics.counter("outgoing-byte-total")
+        self.incoming_bytes = metrics.counter("incoming-byte-total")
+        self.latency_ms = metrics.timer("request-latency")
+        self.throttle_ms = metrics.timer("throttle-time")
+        metrics.gauge("connection-count", self.open_count)
+
+    def open_count(self) -> int:
+        return self.created.value - self.closed.value

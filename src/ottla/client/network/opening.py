@@ -1,0 +1,85 @@
+"""From an address to a connection that is of use: reached, secured, introduced, signed in."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from ottla import __version__
+from ottla.buffers import Buffer
+from ottla.client.errors import Address, Unreachable
+from ottla.client.network.connection import Connection, reason_of
+from ottla.client.network.exchange import Decode, Exchange
+from ottla.client.network.network_metrics import NetworkMetrics
+from ottla.client.network.versions import Versions
+from ottla.protocol.apis import ApiKey
+from ottla.protocol.codec import decoder
+from ottla.protocol.errors import ErrorCode, KafkaError
+from ottla.runtime.network import Socket
+from ottla.runtime.runtime import Runtime
+
+CONNECT_TIMEOUT_MS = 10_000
+
+
+async def open_connection(
+    runtime: Runtime,
+    address: Address,
+    *,
+    client_id: str = "ottla",
+    connect_timeout_ms: int = CONNECT_TIMEOUT_MS,
+    metrics: NetworkMetrics | None = None,
+    **limits: int,
+) -> Connection:
+    """Each step has until `connect_timeout_ms`: a peer that accepts and is silent ends it too."""
+    socket = await _reach(runtime, address, connect_timeout_ms)
+    connection = Connection(
+        runtime, socket, address, client_id=client_id, metrics=metrics, **limits
+    )
+    try:
+        await _negotiate(connection, connect_timeout_ms)
+    except BaseException:
+        connection.close()
+        raise
+    return connection
+
+
+async def _reach(runtime: Runtime, address: Address, timeout_ms: int) -> Socket:
+    try:
+        async with asyncio.timeout(timeout_ms / 1000):
+            return await runtime.network.connect(*address)
+    except TimeoutError:
+        raise Unreachable(address, f"no answer within {timeout_ms} ms") from None
+    except OSError as error:
+        raise Unreachable(address, reason_of(error)) from error
+
+
+async def _negotiate(connection: Connection, timeout_ms: int) -> None:
+    """Ask which versions the broker serves."""
+    version = connection.versions.pick(ApiKey.API_VERSIONS, connection.address)
+    response = await _ask_versions(connection, version, timeout_ms)
+    if response.error_code == ErrorCode.UNSUPPORTED_VERSION:
+        version = Versions.of(response).common_api_versions(connection.address)
+        response = await _ask_versions(connection, version, timeout_ms)
+    if response.error_code:
+        raise KafkaError(ErrorCode.of(response.error_code))
+    connection.negotiated(Versions.of(response))
+
+
+async def _ask_versions(connection: Connection, version: int, timeout_ms: int) -> Any:
+    from ottla.protocol.messages.api_versions import ApiVersionsRequest
+
+    request = ApiVersionsRequest(client_software_name="ottla", client_software_version=__version__)
+    exchange = Exchange.of(request, version, _decode_api_versions(version))
+    return await connection.post_as(exchange, request, timeout_ms)
+
+
+def _decode_api_versions(version: int) -> Decode:
+    """A broker that does not know our version answers in version 0, error code first."""
+    from ottla.protocol.messages.api_versions import ApiVersionsResponse
+
+    def decode(frame: Buffer, position: int) -> tuple[Any, int]:
+        error_code = int.from_bytes(frame[position : position + 2], "big", signed=True)
+        spoken = 0 if error_code == ErrorCode.UNSUPPORTED_VERSION else version
+        return decoder(ApiVersionsResponse, spoken)(frame, position)
+
+    return decode

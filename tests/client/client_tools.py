@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
-from ottla.client.admin.admin import EARLIEST, LATEST, Admin
+from ottla.client.admin.admin import Admin
+from ottla.client.admin.offsets import OffsetSpec
 from ottla.client.consume import ReaderSettings, TopicReader
 from ottla.client.network.addresses import parse_addresses
 from ottla.client.network.cluster import Cluster
+from ottla.client.network.leaders import all_or_raise
+from ottla.client.values import TopicPartition
 from ottla.records.record import Record
 from ottla.runtime.os_runtime import OsRuntime, run
 
@@ -30,15 +33,16 @@ async def read_all(
     cluster: Cluster, topic: str, settings: ReaderSettings | None = None
 ) -> dict[int, list[Record]]:
     """Every record of a topic by partition, from the earliest to what is the latest now."""
-    admin = Admin(cluster)
+    admin = Admin.over(cluster)
     indexes = [partition.index for partition in (await cluster.topic(topic)).partitions]
-    starts = await admin.offsets(topic, dict.fromkeys(indexes, EARLIEST))
-    ends = await admin.offsets(topic, dict.fromkeys(indexes, LATEST))
+    places = [TopicPartition(topic, index) for index in indexes]
+    starts = all_or_raise(await admin.list_offsets(dict.fromkeys(places, OffsetSpec.EARLIEST)))
+    ends = all_or_raise(await admin.list_offsets(dict.fromkeys(places, OffsetSpec.LATEST)))
     reader = TopicReader(
         cluster,
         topic,
-        {index: at.offset for index, at in starts.items()},
-        ends={index: at.offset for index, at in ends.items()},
+        {one.partition: at.offset for one, at in starts.items()},
+        ends={one.partition: at.offset for one, at in ends.items()},
         settings=settings,
     )
     found: dict[int, list[Record]] = {index: [] for index in indexes}

@@ -7,17 +7,19 @@ import asyncio
 import pytest
 from client_tools import on_cluster, read_all
 
-from ottla.client.admin.admin import LATEST, MAX_TIMESTAMP, Admin
+from ottla.client.admin.admin import Admin
+from ottla.client.admin.offsets import OffsetSpec
 from ottla.client.consume import ReaderSettings, TopicReader
 from ottla.client.errors import NoBrokerReachable, TopicMissing
 from ottla.client.network.cluster import Cluster
 from ottla.client.produce import Producer, ProducerSettings
+from ottla.client.values import OffsetAndTimestamp, TopicPartition
 from ottla.protocol.errors import ErrorCode, KafkaError
 
 
 async def fill(cluster: Cluster, topic: str, count: int, *, partitions: int = 1) -> None:
     """Values 0, 1, ... with timestamps 1000, 1001, ..., round the partitions."""
-    await Admin(cluster).create_topic(topic, partitions=partitions)
+    await Admin.over(cluster).create_topic(topic, partitions=partitions)
     async with Producer(cluster, topic, ProducerSettings(batch_bytes=300)) as producer:
         for number in range(count):
             await producer.send(
@@ -74,9 +76,15 @@ def test_a_follower_gets_new_records_as_they_come(bootstrap: str, topic: str) ->
 def test_offsets_are_found_by_time_and_at_both_ends(bootstrap: str, topic: str) -> None:
     async def work(cluster: Cluster) -> None:
         await fill(cluster, topic, 100)
-        admin = Admin(cluster)
-        for at, expected in ((1042, 42), (0, 0), (5000, -1), (LATEST, 100), (MAX_TIMESTAMP, 99)):
-            assert (await admin.offsets(topic, {0: at}))[0].offset == expected, at
+        admin = Admin.over(cluster)
+        one = TopicPartition(topic, 0)
+        for at, expected in (
+            *((1042, 42), (0, 0), (5000, -1)),
+            *((OffsetSpec.LATEST, 100), (OffsetSpec.MAX_TIMESTAMP, 99)),
+        ):
+            found = (await admin.list_offsets({one: at}))[one]
+            assert isinstance(found, OffsetAndTimestamp)
+            assert found.offset == expected, at
 
     on_cluster(bootstrap, work)
 
@@ -98,7 +106,8 @@ def test_a_reader_goes_on_at_the_start_when_its_records_were_deleted(
 ) -> None:
     async def work(cluster: Cluster) -> None:
         await fill(cluster, topic, 100)
-        assert await Admin(cluster).delete_records(topic, {0: 60}) == {0: 60}
+        one = TopicPartition(topic, 0)
+        assert await Admin.over(cluster).delete_records({one: 60}) == {one: 60}
         reader = TopicReader(cluster, topic, {0: 10}, ends={0: 100})
         values = [int(r.value or b"") async for f in reader.fetches() for r in f.records()]
         assert values == list(range(60, 100))
@@ -116,7 +125,7 @@ def test_a_topic_that_is_not_there_is_said_at_once(bootstrap: str, topic: str) -
 
 def test_the_second_bootstrap_address_serves_when_the_first_does_not(bootstrap: str) -> None:
     async def work(cluster: Cluster) -> int:
-        return len((await Admin(cluster).describe_cluster()).brokers)
+        return len((await Admin.over(cluster).describe_cluster()).brokers)
 
     assert on_cluster(f"127.0.0.1:1,{bootstrap}", work) == 1
 

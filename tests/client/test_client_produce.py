@@ -21,7 +21,7 @@ def test_everything_about_a_record_arrives(bootstrap: str, topic: str) -> None:
     headers = (("a", b"1"), ("a", None), ("ü", b"\xff"))
 
     async def work(cluster: Cluster) -> None:
-        await Admin(cluster).create_topic(topic, partitions=3)
+        await Admin.over(cluster).create_topic(topic, partitions=3)
         async with Producer(cluster, topic) as producer:
             await producer.send(b"v", b"k", headers=headers, partition=2, timestamp_ms=1234)
             await producer.send(None, b"k", partition=2, timestamp_ms=1235)
@@ -41,7 +41,7 @@ def test_records_arrive_once_and_in_order_with_each_codec(
     bootstrap: str, topic: str, codec: Codec
 ) -> None:
     async def work(cluster: Cluster) -> None:
-        await Admin(cluster).create_topic(topic, partitions=3)
+        await Admin.over(cluster).create_topic(topic, partitions=3)
         settings = ProducerSettings(codec=codec, batch_bytes=2000, linger_ms=0)
         async with Producer(cluster, topic, settings) as producer:
             for number in range(5000):
@@ -59,7 +59,7 @@ def test_records_arrive_once_and_in_order_with_each_codec(
 @pytest.mark.parametrize("acks", [0, 1, -1])
 def test_each_level_of_acks_delivers(bootstrap: str, topic: str, acks: int) -> None:
     async def work(cluster: Cluster) -> None:
-        await Admin(cluster).create_topic(topic, partitions=2)
+        await Admin.over(cluster).create_topic(topic, partitions=2)
         async with Producer(cluster, topic) as producer:
             for partition in range(2):  # nobody would tell that it is not led yet
                 await producer.send(b"first", partition=partition)
@@ -79,7 +79,7 @@ def test_what_arrived_is_told_with_its_offsets(bootstrap: str, topic: str) -> No
     told: list[Delivered] = []
 
     async def work(cluster: Cluster) -> None:
-        await Admin(cluster).create_topic(topic, partitions=1)
+        await Admin.over(cluster).create_topic(topic, partitions=1)
         settings = ProducerSettings(batch_bytes=200)
         async with Producer(cluster, topic, settings, on_delivered=told.append) as producer:
             for number in range(100):
@@ -97,7 +97,7 @@ def test_a_record_too_large_for_the_topic_ends_the_producer_with_the_reason(
     bootstrap: str, topic: str
 ) -> None:
     async def work(cluster: Cluster) -> None:
-        await Admin(cluster).create_topic(
+        await Admin.over(cluster).create_topic(
             topic, partitions=1, configs={"max.message.bytes": "1000"}
         )
         with pytest.raises(DeliveryFailed, match="MESSAGE_TOO_LARGE") as caught:
@@ -111,7 +111,7 @@ def test_a_record_too_large_for_the_topic_ends_the_producer_with_the_reason(
 
 def test_a_partition_that_is_not_there_is_refused(bootstrap: str, topic: str) -> None:
     async def work(cluster: Cluster) -> None:
-        await Admin(cluster).create_topic(topic, partitions=1)
+        await Admin.over(cluster).create_topic(topic, partitions=1)
         with pytest.raises(TopicMissing, match="no partition 1"):
             async with Producer(cluster, topic) as producer:
                 await producer.send(b"x", partition=1)
@@ -133,7 +133,7 @@ def test_records_survive_a_restart_of_the_broker_in_order(fresh_broker, topic: s
     broker: Broker = fresh_broker()
 
     async def work(cluster: Cluster) -> None:
-        await Admin(cluster).create_topic(topic, partitions=2)
+        await Admin.over(cluster).create_topic(topic, partitions=2)
         settings = ProducerSettings(batch_bytes=400, linger_ms=0)
         async with Producer(cluster, topic, settings) as producer:
             for number in range(3000):
@@ -149,7 +149,7 @@ def test_records_survive_a_restart_of_the_broker_in_order(fresh_broker, topic: s
 
 def test_the_buffer_is_bounded(bootstrap: str, topic: str) -> None:
     async def work(cluster: Cluster) -> int:
-        await Admin(cluster).create_topic(topic, partitions=1)
+        await Admin.over(cluster).create_topic(topic, partitions=1)
         settings = ProducerSettings(batch_bytes=1000, buffer_bytes_max=5000)
         most = 0
         async with Producer(cluster, topic, settings) as producer:

@@ -16,7 +16,8 @@ from ottla.cli.options import (
 )
 
 if TYPE_CHECKING:
-    from ottla.client.network.cluster import Cluster
+    from ottla.client.admin.admin import Admin
+    from ottla.client.admin.cluster_admin import ServedApi
 
 app = new_app()
 
@@ -39,14 +40,13 @@ def cluster(
     - `ottla cluster --bootstrap broker.example:9092 --json`
     """
     from ottla.cli.output import print_fields, print_json, print_table
-    from ottla.cli.session import with_cluster
-    from ottla.client.admin.admin import Admin
+    from ottla.cli.session import with_admin
 
-    async def work(cluster: Cluster) -> dict[str, Any]:
-        view = await Admin(cluster).describe_cluster()
+    async def work(admin: Admin) -> dict[str, Any]:
+        there = await admin.describe_cluster()
         found: dict[str, Any] = {
-            "cluster_id": view.cluster_id,
-            "controller": view.controller_id if view.controller_id >= 0 else None,
+            "cluster_id": there.cluster_id,
+            "controller": there.controller,
             "brokers": [
                 {
                     "id": broker.node_id,
@@ -55,14 +55,14 @@ def cluster(
                     "rack": broker.rack,
                     "fenced": broker.is_fenced,
                 }
-                for _, broker in sorted(view.brokers.items())
+                for _, broker in sorted(there.brokers.items())
             ],
         }
         if apis:
-            found["apis"] = await _apis(cluster)
+            found["apis"] = [_api(one) for one in await admin.describe_apis()]
         return found
 
-    found = with_cluster(bootstrap, work, timeout_ms=timeout_ms)
+    found = with_admin(bootstrap, work, timeout_ms=timeout_ms)
     if as_json:
         print_json(found)
         return
@@ -74,11 +74,5 @@ def cluster(
         print_table(("key", "api", "min", "max"), served)
 
 
-async def _apis(cluster: Cluster) -> list[dict[str, Any]]:
-    from ottla.protocol.apis import APIS
-
-    connection = await cluster.any_broker()
-    return [
-        {"key": key, "api": APIS[key].name if key in APIS else "?", "min": low, "max": high}
-        for key, (low, high) in sorted(connection.versions.served.items())
-    ]
+def _api(one: ServedApi) -> dict[str, Any]:
+    return {"key": one.key, "api": one.name, "min": one.min_version, "max": one.max_version}

@@ -17,7 +17,7 @@ from ottla.cli.options import (
 )
 
 if TYPE_CHECKING:
-    from ottla.client.admin.values import AlterOperation, ConfigEntry, ResourceType
+    from ottla.client.admin.configs import ConfigChange, ConfigEntry, ConfigResource
 
 app = new_app("Show and change settings of topics, brokers, groups and client metrics.")
 
@@ -42,9 +42,9 @@ def _resource(
     broker_logger: int | None,
     group: str | None,
     client_metrics: str | None,
-) -> tuple[ResourceType, str]:
+) -> ConfigResource:
     """The one thing that was named; naming none or two is a usage error."""
-    from ottla.client.admin.values import ResourceType
+    from ottla.client.admin.configs import ConfigResource, ResourceType
 
     named = [
         (ResourceType.TOPIC, topic),
@@ -54,7 +54,7 @@ def _resource(
         (ResourceType.GROUP, group),
         (ResourceType.CLIENT_METRICS, client_metrics),
     ]
-    chosen = [(kind, name) for kind, name in named if name is not None]
+    chosen = [ConfigResource(kind, name) for kind, name in named if name is not None]
     if len(chosen) != 1:
         raise typer.BadParameter(
             "name exactly one of --topic, --broker, --cluster-default, --broker-logger, --group, "
@@ -88,13 +88,12 @@ def describe(
     - `ottla configs describe --broker 1 --json`
     """
     from ottla.cli.output import print_json, print_table
-    from ottla.cli.session import with_cluster
-    from ottla.client.admin.admin import Admin
+    from ottla.cli.session import with_admin
 
-    kind, name = _resource(topic, broker, cluster_default, broker_logger, group, client_metrics)
-    entries = with_cluster(
+    resource = _resource(topic, broker, cluster_default, broker_logger, group, client_metrics)
+    entries = with_admin(
         bootstrap,
-        lambda cluster: Admin(cluster).describe_configs(kind, name, documentation=docs),
+        lambda admin: admin.describe_config(resource, documentation=docs),
         timeout_ms=timeout_ms,
     )
     shown = [entry for entry in entries if everything or not entry.is_default]
@@ -156,18 +155,16 @@ def alter(
     - `ottla configs alter --cluster-default --set log.retention.ms=86400000`
     """
     from ottla.cli.output import deed
-    from ottla.cli.session import with_cluster
-    from ottla.client.admin.admin import Admin
+    from ottla.cli.session import with_admin
 
-    kind, name = _resource(topic, broker, cluster_default, broker_logger, group, client_metrics)
+    resource = _resource(topic, broker, cluster_default, broker_logger, group, client_metrics)
     changes = _changes(set_ or [], delete or [], append or [], subtract or [])
-    with_cluster(
+    with_admin(
         bootstrap,
-        lambda cluster: Admin(cluster).alter_configs(
-            kind, name, changes, validate_only=validate_only
-        ),
+        lambda admin: admin.alter_config(resource, changes, validate_only=validate_only),
         timeout_ms=timeout_ms,
     )
+    kind, name = resource
     what = f"{kind.name.lower().replace('_', ' ')} {name or 'defaults'}"
     verb = "could be changed" if validate_only else "changed"
     deed(
@@ -179,17 +176,17 @@ def alter(
 
 def _changes(
     set_: list[str], delete: list[str], append: list[str], subtract: list[str]
-) -> list[tuple[AlterOperation, str, str | None]]:
-    from ottla.client.admin.values import AlterOperation
+) -> list[ConfigChange]:
+    from ottla.client.admin.configs import AlterOperation, ConfigChange
 
-    changes: list[tuple[AlterOperation, str, str | None]] = []
+    changes: list[ConfigChange] = []
     for operation, texts, option in (
         (AlterOperation.SET, set_, "--set"),
         (AlterOperation.APPEND, append, "--append"),
         (AlterOperation.SUBTRACT, subtract, "--subtract"),
     ):
-        changes += [(operation, key, value) for key, value in parse_pairs(texts, option).items()]
-    changes += [(AlterOperation.DELETE, key, None) for key in delete]
+        changes += [ConfigChange(operation, *pair) for pair in parse_pairs(texts, option).items()]
+    changes += [ConfigChange(AlterOperation.DELETE, key) for key in delete]
     if not changes:
         raise typer.BadParameter("nothing to change: give --set, --delete, --append or --subtract")
     return changes

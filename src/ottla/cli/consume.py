@@ -99,7 +99,7 @@ def consume(
     )
 
     async def work(cluster: Cluster) -> None:
-        admin = Admin(cluster)
+        admin = Admin.over(cluster)
         indexes = chosen or [p.index for p in (await cluster.topic(topic)).partitions]
         # The end first: records that arrive in between then belong to what comes after it.
         ends = await _ends(admin, topic, indexes, end, follow, isolation)

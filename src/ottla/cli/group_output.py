@@ -7,9 +7,8 @@ from typing import Any
 
 from ottla.cli.durations import human_duration
 from ottla.cli.output import print_line, print_table
-from ottla.client.admin.group_lag import PartitionLag
-from ottla.client.admin.group_offsets import by_topic
-from ottla.client.admin.group_values import DescribedGroup, GroupMember
+from ottla.client.admin.group_values import DescribedGroup, GroupMember, PartitionLag
+from ottla.client.admin.part import indexes_by_topic
 from ottla.client.values import TopicPartition
 
 
@@ -159,7 +158,7 @@ def _to_come(member: GroupMember) -> list[TopicPartition]:
 
 
 def _shown(places: Iterable[TopicPartition]) -> str | None:
-    topics = by_topic(dict.fromkeys(places, 0))
+    topics = indexes_by_topic(places)
     parts = (f"{name}:{','.join(map(str, indexes))}" for name, indexes in topics.items())
     return " ".join(parts) or None
 

@@ -20,10 +20,9 @@ from ottla.cli.options import (
 from ottla.cli.topic_scopes import Scope, covers, parse_scope
 
 if TYPE_CHECKING:
-    from ottla.client.admin.group_lag import PartitionLag
-    from ottla.client.admin.group_offsets import Outcome
-    from ottla.client.admin.group_values import DescribedGroup
-    from ottla.client.network.cluster import Cluster
+    from ottla.client.admin.admin import Admin
+    from ottla.client.admin.group_values import DescribedGroup, PartitionLag
+    from ottla.client.admin.part import Outcome
     from ottla.client.values import TopicPartition
     from ottla.protocol.errors import KafkaError
 
@@ -64,14 +63,13 @@ def list_(
     - `ottla groups list --state Empty --type classic --names`
     """
     from ottla.cli.output import print_json, print_line, print_table
-    from ottla.cli.session import with_cluster
-    from ottla.client.admin.groups import GroupAdmin
+    from ottla.cli.session import with_admin
 
     wanted_states = _chosen(states, STATES, "--state")
     wanted_types = _chosen(types, TYPES, "--type")
-    found = with_cluster(
+    found = with_admin(
         bootstrap,
-        lambda cluster: GroupAdmin(cluster).groups(states=wanted_states, types=wanted_types),
+        lambda admin: admin.list_groups(states=wanted_states, types=wanted_types),
         timeout_ms=timeout_ms,
     )
     if as_json:
@@ -134,16 +132,17 @@ def describe(
     - `ottla groups describe billing --json | jq .[0].lag_seconds`
     """
     from ottla.cli.output import print_json, print_note
-    from ottla.cli.session import with_cluster
+    from ottla.cli.session import with_admin
 
     if bool(groups) == all_groups:
         raise typer.BadParameter("name groups, or give --all")
     offsets = offsets or not (members or state)
 
-    async def work(cluster: Cluster) -> tuple[Found, Lags]:
-        return await _found(cluster, groups or await _consumer_groups(cluster), offsets)
+    async def work(admin: Admin) -> tuple[Found, Lags]:
+        names = groups or [one.group_id for one in await admin.list_consumer_groups()]
+        return await _found(admin, names, offsets)
 
-    found, lags = with_cluster(bootstrap, work, timeout_ms=timeout_ms)
+    found, lags = with_admin(bootstrap, work, timeout_ms=timeout_ms)
     if as_json:
         print_json([_entry(name, one, lags.get(name), members) for name, one in found.items()])
     else:
@@ -155,28 +154,16 @@ def describe(
         raise typer.Exit(1)
 
 
-async def _consumer_groups(cluster: Cluster) -> list[str]:
-    """Those that commit offsets and can be described: groups of other kinds have no lag."""
-    from ottla.client.admin.group_values import CLASSIC, CONSUMER
-    from ottla.client.admin.groups import GroupAdmin
-
-    found = await GroupAdmin(cluster).groups()
-    return [one.group_id for one in found if one.type in (None, CLASSIC, CONSUMER)]
-
-
-async def _found(cluster: Cluster, groups: list[str], offsets: bool) -> tuple[Found, Lags]:
-    from ottla.cli.moments import now_ms
-    from ottla.client.admin.group_lag import lag_of
-    from ottla.client.admin.groups import GroupAdmin
+async def _found(admin: Admin, groups: list[str], offsets: bool) -> tuple[Found, Lags]:
     from ottla.protocol.errors import KafkaError
 
-    found = await GroupAdmin(cluster).describe_all(groups)
+    found = await admin.describe_groups(groups)
     there = [one for one in found.values() if not isinstance(one, KafkaError)]
-    return found, await lag_of(cluster, there, now_ms()) if offsets else {}
+    return found, await admin.group_lags(there) if offsets else {}
 
 
 def _problem(group: str, answer: object) -> str | None:
-    from ottla.client.admin.group_values import GroupMissing
+    from ottla.client.errors import GroupMissing
     from ottla.protocol.errors import ErrorCode, KafkaError
 
     if not isinstance(answer, KafkaError):
@@ -246,14 +233,13 @@ def delete(
     - `ottla groups delete scratch --if-exists`
     """
     from ottla.cli.output import print_json, print_line, print_note
-    from ottla.cli.session import with_cluster
-    from ottla.client.admin.groups import GroupAdmin
+    from ottla.cli.session import with_admin
     from ottla.protocol.errors import ErrorCode
 
     if not yes and sys.stdin.isatty():
         typer.confirm(f"Delete {', '.join(groups)} with all offsets?", abort=True, err=True)
-    outcome = with_cluster(
-        bootstrap, lambda cluster: GroupAdmin(cluster).delete(groups), timeout_ms=timeout_ms
+    outcome = with_admin(
+        bootstrap, lambda admin: admin.delete_groups(groups), timeout_ms=timeout_ms
     )
     failed = False
     report = []
@@ -310,17 +296,15 @@ def delete_offsets(
     - `ottla groups delete-offsets billing --topic orders:0,1 --topic clicks`
     """
     from ottla.cli.output import print_json, print_table
-    from ottla.cli.session import with_cluster
-    from ottla.client.admin.group_offsets import GroupOffsets
+    from ottla.cli.session import with_admin
 
     scope = parse_scope(topics)
 
-    async def work(cluster: Cluster) -> Outcome:
-        offsets = GroupOffsets(cluster)
-        places = _to_forget(group, scope, await offsets.committed(group))
-        return await offsets.delete(group, places)
+    async def work(admin: Admin) -> Outcome:
+        places = _to_forget(group, scope, await admin.list_group_offsets(group))
+        return await admin.delete_group_offsets(group, places)
 
-    outcome = with_cluster(bootstrap, work, timeout_ms=timeout_ms)
+    outcome = with_admin(bootstrap, work, timeout_ms=timeout_ms)
     rows = [(*place, error.code.name if error else None) for place, error in outcome.items()]
     if as_json:
         names = ("topic", "partition", "deleted", "error")

@@ -13,8 +13,8 @@ from ottla.cli.topic_scopes import Scope, covers, parse_scope, partitions_of
 if TYPE_CHECKING:
     from ottla.cli.reset_file import Plan
     from ottla.cli.reset_plan import PlannedOffset, Target
-    from ottla.client.admin.group_values import Committed
-    from ottla.client.network.cluster import Cluster
+    from ottla.client.admin.admin import Admin
+    from ottla.client.admin.group_offsets import Committed
     from ottla.client.values import TopicPartition
 
 TARGETS = (
@@ -121,7 +121,7 @@ def reset_offsets(
     - `ottla groups reset-offsets billing --from-file billing.csv --execute`
     """
     from ottla.cli.reset_file import read_plan
-    from ottla.cli.session import with_cluster
+    from ottla.cli.session import with_admin
 
     if dry_run and execute:
         raise typer.BadParameter("give --dry-run or --execute, not both")
@@ -138,13 +138,13 @@ def reset_offsets(
     scope = parse_scope(topics) if topics else None
     plan = read_plan(from_file, names) if from_file else None
 
-    async def work(cluster: Cluster) -> list[PlannedOffset]:
-        planned = await _prepare(cluster, names, scope, target, plan)
+    async def work(admin: Admin) -> list[PlannedOffset]:
+        planned = await _prepare(admin, names, scope, target, plan)
         if execute:
-            await _carry_out(cluster, planned)
+            await _carry_out(admin, planned)
         return planned
 
-    planned = with_cluster(bootstrap, work, timeout_ms=timeout_ms)
+    planned = with_admin(bootstrap, work, timeout_ms=timeout_ms)
     _report(planned, names, execute=execute, export=export, as_json=as_json)
     if any(one.error for one in planned):
         raise typer.Exit(1)
@@ -187,26 +187,25 @@ def _target(
 
 
 async def _prepare(
-    cluster: Cluster, groups: list[str], scope: Scope | None, target: Target, plan: Plan | None
+    admin: Admin, groups: list[str], scope: Scope | None, target: Target, plan: Plan | None
 ) -> list[PlannedOffset]:
     """The plan for all groups; nothing is done to any if one of them cannot be reset."""
     from ottla.cli.reset_plan import plan_reset
-    from ottla.client.admin.group_offsets import GroupOffsets
 
-    await _check_inactive(cluster, groups)
-    named = None if scope is None or plan is not None else await partitions_of(cluster, scope)
+    await _check_inactive(admin, groups)
+    named = None if scope is None or plan is not None else await partitions_of(admin, scope)
     planned: list[PlannedOffset] = []
     for group in groups:
-        committed = await GroupOffsets(cluster).committed(group)
+        committed = await admin.list_group_offsets(group)
         from_file = plan[group] if plan is not None else {}
         places = _places(group, committed, named, scope, from_file, plan is not None)
-        planned += await plan_reset(cluster, group, committed, places, target, from_file)
+        planned += await plan_reset(admin, group, committed, places, target, from_file)
     return planned
 
 
 def _places(
     group: str,
-    committed: dict[TopicPartition, Committed],
+    committed: Committed,
     named: list[TopicPartition] | None,
     scope: Scope | None,
     from_file: dict[TopicPartition, int],
@@ -229,13 +228,12 @@ def _places(
     return list(committed)
 
 
-async def _check_inactive(cluster: Cluster, groups: list[str]) -> None:
+async def _check_inactive(admin: Admin, groups: list[str]) -> None:
     from ottla.cli.output import print_note
-    from ottla.client.admin.group_values import GroupActive
-    from ottla.client.admin.groups import GroupAdmin
+    from ottla.client.errors import GroupActive
     from ottla.protocol.errors import ErrorCode, KafkaError
 
-    for group, found in (await GroupAdmin(cluster).describe_all(groups)).items():
+    for group, found in (await admin.describe_groups(groups)).items():
         if not isinstance(found, KafkaError):
             if found.active:
                 raise GroupActive(group, found.state, len(found.members))
@@ -245,19 +243,16 @@ async def _check_inactive(cluster: Cluster, groups: list[str]) -> None:
             raise found
 
 
-async def _carry_out(cluster: Cluster, planned: list[PlannedOffset]) -> None:
+async def _carry_out(admin: Admin, planned: list[PlannedOffset]) -> None:
     """Commit the plan; what is refused for a partition is noted beside it."""
-    from ottla.client.admin.group_offsets import GroupOffsets
-    from ottla.client.admin.group_values import GroupActive
+    from ottla.client.errors import GroupActive
 
     by_group: dict[str, list[PlannedOffset]] = {}
     for one in planned:
         by_group.setdefault(one.group, []).append(one)
     for group, own in by_group.items():
         try:
-            outcome = await GroupOffsets(cluster).commit(
-                group, {one.place: one.offset for one in own}
-            )
+            outcome = await admin.alter_group_offsets(group, {one.place: one.offset for one in own})
         except GroupActive as late:
             # Groups before this one are done, and must be reported.
             for one in own:

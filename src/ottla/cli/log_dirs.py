@@ -16,7 +16,7 @@ from ottla.cli.options import (
 )
 
 if TYPE_CHECKING:
-    from ottla.client.admin.values import LogDir, Replica
+    from ottla.client.admin.log_dirs import LogDir, Replica
 
 app = new_app()
 
@@ -45,14 +45,13 @@ def log_dirs(
     - `ottla log-dirs --topic orders`
     """
     from ottla.cli.output import human_bytes, print_json, print_table
-    from ottla.cli.session import with_cluster
-    from ottla.client.admin.admin import Admin
+    from ottla.cli.session import with_admin
 
     def wanted(replica: Replica) -> bool:
         return not topics or replica.topic in topics
 
-    found = with_cluster(
-        bootstrap, lambda cluster: Admin(cluster).log_dirs(brokers or None), timeout_ms=timeout_ms
+    found = with_admin(
+        bootstrap, lambda admin: admin.describe_log_dirs(brokers or None), timeout_ms=timeout_ms
     )
     shown = [(entry, [r for r in entry.replicas if wanted(r)]) for entry in found]
     if as_json:

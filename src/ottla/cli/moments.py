@@ -12,7 +12,7 @@ latest              behind the last one
 from __future__ import annotations
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from typing import TYPE_CHECKING
@@ -69,22 +69,40 @@ async def resolve(
     admin: Admin, topic: str, partitions: Iterable[int], moment: Moment, *, isolation: int = 0
 ) -> dict[int, int]:
     """The offset that the moment means in each partition; beyond the last record it is the end."""
-    from ottla.client.admin.admin import EARLIEST, LATEST
+    from ottla.client.admin.offsets import OffsetSpec
+
+    async def find(indexes: list[int], at: int) -> dict[int, int]:
+        return await _offsets(admin, topic, dict.fromkeys(indexes, at), isolation)
 
     wanted = list(partitions)
     if moment.kind == "offset":
         return dict.fromkeys(wanted, moment.value)
-    first = {"earliest": EARLIEST, "time": moment.value}.get(moment.kind, LATEST)
-    found = await admin.offsets(topic, dict.fromkeys(wanted, first), isolation=isolation)
-    offsets = {index: at.offset for index, at in found.items()}
+    if moment.kind == "time":
+        offsets = await find(wanted, moment.value)
+    elif moment.kind == "earliest":
+        offsets = await find(wanted, OffsetSpec.EARLIEST)
+    else:
+        offsets = await find(wanted, OffsetSpec.LATEST)
     if moment.kind == "tail":
-        starts = await admin.offsets(topic, dict.fromkeys(wanted, EARLIEST))
-        return {i: max(starts[i].offset, offsets[i] - moment.value) for i in wanted}
+        starts = await find(wanted, OffsetSpec.EARLIEST)
+        return {i: max(starts[i], offsets[i] - moment.value) for i in wanted}
     beyond = [index for index, offset in offsets.items() if offset < 0]
     if beyond:
-        ends = await admin.offsets(topic, dict.fromkeys(beyond, LATEST), isolation=isolation)
-        offsets |= {index: at.offset for index, at in ends.items()}
+        offsets |= await find(beyond, OffsetSpec.LATEST)
     return offsets
+
+
+async def _offsets(
+    admin: Admin, topic: str, at: Mapping[int, int], isolation: int
+) -> dict[int, int]:
+    from ottla.client.network.leaders import all_or_raise
+    from ottla.client.values import TopicPartition
+
+    found = await admin.list_offsets(
+        {TopicPartition(topic, index): when for index, when in at.items()},
+        isolation_level="read_committed" if isolation else "read_uncommitted",
+    )
+    return {one.partition: there.offset for one, there in all_or_raise(found).items()}
 
 
 def now_ms() -> int:

@@ -17,7 +17,7 @@ from ottla.cli.options import (
 )
 
 if TYPE_CHECKING:
-    from ottla.client.network.cluster import Cluster
+    from ottla.client.admin.admin import Admin
 
 app = new_app()
 
@@ -49,22 +49,20 @@ def offsets(
     - `ottla offsets orders --partition 0 --at 2026-01-31T12:00:00Z --json`
     """
     from ottla.cli.output import print_json, print_table
-    from ottla.cli.session import with_cluster
+    from ottla.cli.session import with_admin
 
     moment = moments.parse_moment(at, moments.now_ms(), "--at") if at else None
     chosen = moments.parse_partitions(partition)
 
-    async def work(cluster: Cluster) -> list[dict[str, Any]]:
-        names = topics or [
-            name for name, topic in (await cluster.refresh()).topics.items() if not topic.internal
-        ]
+    async def work(admin: Admin) -> list[dict[str, Any]]:
+        names = topics or await admin.list_topics()
         return [
             row
             for name in sorted(names)
-            for row in await _rows(cluster, name, chosen, moment, int(committed))
+            for row in await _rows(admin, name, chosen, moment, int(committed))
         ]
 
-    rows = with_cluster(bootstrap, work, timeout_ms=timeout_ms)
+    rows = with_admin(bootstrap, work, timeout_ms=timeout_ms)
     if as_json:
         print_json(rows)
         return
@@ -73,19 +71,18 @@ def offsets(
 
 
 async def _rows(
-    cluster: Cluster,
+    admin: Admin,
     name: str,
     chosen: list[int] | None,
     moment: moments.Moment | None,
     isolation: int,
 ) -> list[dict[str, Any]]:
-    from ottla.client.admin.admin import EARLIEST, LATEST, Admin
-
-    admin = Admin(cluster)
-    topic = await cluster.topic(name)
+    topic = await admin.describe_topic(name)
     indexes = chosen if chosen is not None else [p.index for p in topic.partitions]
-    earliest = await admin.offsets(name, dict.fromkeys(indexes, EARLIEST))
-    latest = await admin.offsets(name, dict.fromkeys(indexes, LATEST), isolation=isolation)
+    earliest = await moments.resolve(admin, name, indexes, moments.Moment("earliest"))
+    latest = await moments.resolve(
+        admin, name, indexes, moments.Moment("latest"), isolation=isolation
+    )
     found = (
         await moments.resolve(admin, name, indexes, moment, isolation=isolation) if moment else {}
     )
@@ -93,9 +90,9 @@ async def _rows(
         {
             "topic": name,
             "partition": index,
-            "earliest": earliest[index].offset,
-            "latest": latest[index].offset,
-            "records": latest[index].offset - earliest[index].offset,
+            "earliest": earliest[index],
+            "latest": latest[index],
+            "records": latest[index] - earliest[index],
             **({"at": found[index]} if moment else {}),
         }
         for index in indexes

@@ -55,7 +55,7 @@ async def run_drain(cluster: Cluster, drain: Drain) -> dict[str, Any]:
 
 
 async def _reader(cluster: Cluster, drain: Drain) -> tuple[TopicReader, int]:
-    admin = Admin(cluster)
+    admin = Admin.over(cluster)
     topic = await cluster.topic(drain.topic)
     indexes = drain.partitions or [partition.index for partition in topic.partitions]
     ends = await resolve(admin, drain.topic, indexes, Moment("latest"))

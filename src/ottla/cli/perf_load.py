@@ -65,7 +65,7 @@ def payload(size: int) -> bytes:
 
 async def run_load(cluster: Cluster, load: Load, settings: ProducerSettings) -> dict[str, Any]:
     if load.partitions is not None:
-        await _ensure_topic(Admin(cluster), load.topic, load.partitions)
+        await _ensure_topic(Admin.over(cluster), load.topic, load.partitions)
     clock = cluster.runtime.clock
     per_batch = max(1, settings.batch_bytes // (load.size + RECORD_OVERHEAD_BYTES))
     if load.throughput is not None:

@@ -6,14 +6,15 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from ottla.client.admin.admin import EARLIEST, LATEST
-from ottla.client.admin.group_values import Committed
+from ottla.client.admin.admin import Admin
+from ottla.client.admin.group_offsets import Committed
+from ottla.client.admin.offsets import OffsetSpec
 from ottla.client.errors import ClientError
-from ottla.client.network.cluster import Cluster
-from ottla.client.network.leaders import all_or_raise, log_offsets
+from ottla.client.network.leaders import all_or_raise
 from ottla.client.values import TopicPartition
 
 NO_RECORD = -1
+_NAMED = {"earliest": OffsetSpec.EARLIEST, "latest": OffsetSpec.LATEST}
 
 
 @dataclass(frozen=True, slots=True)
@@ -39,27 +40,27 @@ class _Choice(NamedTuple):
 
 
 async def plan_reset(
-    cluster: Cluster,
+    admin: Admin,
     group: str,
-    committed: Mapping[TopicPartition, Committed],
+    committed: Committed,
     places: Iterable[TopicPartition],
     target: Target,
     from_file: Mapping[TopicPartition, int],
 ) -> list[PlannedOffset]:
     wanted = sorted(set(places))
     now = {one: committed[one].offset for one in wanted if one in committed}
-    if target.kind in ("earliest", "latest"):
-        chosen = await _offsets(cluster, wanted, EARLIEST if target.kind == "earliest" else LATEST)
+    if target.kind in _NAMED:
+        chosen = await _offsets(admin, wanted, _NAMED[target.kind])
     elif target.kind == "time":
-        chosen = await _at_time(cluster, wanted, target.value)
+        chosen = await _at_time(admin, wanted, target.value)
     elif target.kind == "current":
-        chosen = await _as_they_are(cluster, wanted, now)
+        chosen = await _as_they_are(admin, wanted, now)
     elif target.kind == "shift":
-        chosen = await _within_log(cluster, _shifted(group, wanted, now, target.value))
+        chosen = await _within_log(admin, _shifted(group, wanted, now, target.value))
     elif target.kind == "offset":
-        chosen = await _within_log(cluster, dict.fromkeys(wanted, target.value))
+        chosen = await _within_log(admin, dict.fromkeys(wanted, target.value))
     else:
-        chosen = await _within_log(cluster, {one: from_file[one] for one in wanted})
+        chosen = await _within_log(admin, {one: from_file[one] for one in wanted})
     return [
         PlannedOffset(group, one, now.get(one), chosen[one].offset, chosen[one].warning)
         for one in wanted
@@ -67,18 +68,18 @@ async def plan_reset(
 
 
 async def _offsets(
-    cluster: Cluster, wanted: Iterable[TopicPartition], at: int
+    admin: Admin, wanted: Iterable[TopicPartition], at: int
 ) -> dict[TopicPartition, _Choice]:
-    found = all_or_raise(await log_offsets(cluster, wanted, at))
+    found = all_or_raise(await admin.list_offsets(dict.fromkeys(wanted, at)))
     return {one: _Choice(there.offset) for one, there in found.items()}
 
 
 async def _at_time(
-    cluster: Cluster, wanted: Iterable[TopicPartition], time_ms: int
+    admin: Admin, wanted: Iterable[TopicPartition], time_ms: int
 ) -> dict[TopicPartition, _Choice]:
-    chosen = await _offsets(cluster, wanted, time_ms)
+    chosen = await _offsets(admin, wanted, time_ms)
     late = [one for one, choice in chosen.items() if choice.offset == NO_RECORD]
-    ends = await _offsets(cluster, late, LATEST)
+    ends = await _offsets(admin, late, OffsetSpec.LATEST)
     return chosen | {
         one: _Choice(end.offset, "no record is as late as that; the end is taken")
         for one, end in ends.items()
@@ -86,9 +87,9 @@ async def _at_time(
 
 
 async def _as_they_are(
-    cluster: Cluster, wanted: Iterable[TopicPartition], now: Mapping[TopicPartition, int]
+    admin: Admin, wanted: Iterable[TopicPartition], now: Mapping[TopicPartition, int]
 ) -> dict[TopicPartition, _Choice]:
-    ends = await _offsets(cluster, [one for one in wanted if one not in now], LATEST)
+    ends = await _offsets(admin, [one for one in wanted if one not in now], OffsetSpec.LATEST)
     kept = {one: _Choice(offset) for one, offset in now.items()}
     return kept | {
         one: _Choice(end.offset, "nothing is committed there; the end is taken")
@@ -109,10 +110,10 @@ def _shifted(
 
 
 async def _within_log(
-    cluster: Cluster, offsets: Mapping[TopicPartition, int]
+    admin: Admin, offsets: Mapping[TopicPartition, int]
 ) -> dict[TopicPartition, _Choice]:
-    starts = await _offsets(cluster, offsets, EARLIEST)
-    ends = await _offsets(cluster, offsets, LATEST)
+    starts = await _offsets(admin, offsets, OffsetSpec.EARLIEST)
+    ends = await _offsets(admin, offsets, OffsetSpec.LATEST)
     chosen: dict[TopicPartition, _Choice] = {}
     for one, offset in offsets.items():
         start, end = starts[one].offset, ends[one].offset

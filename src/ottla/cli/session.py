@@ -8,12 +8,24 @@ from typing import TypeVar
 import typer
 
 from ottla.cli.options import TIMEOUT_MS_DEFAULT
+from ottla.client.admin.admin import Admin
 from ottla.client.errors import BadAddress
 from ottla.client.network.addresses import parse_addresses
 from ottla.client.network.cluster import Cluster
+from ottla.client.settings.common import ClientSettings
 from ottla.runtime.os_runtime import OsRuntime, run
 
 T = TypeVar("T")
+
+
+def with_admin(
+    bootstrap: str,
+    work: Callable[[Admin], Awaitable[T]],
+    *,
+    timeout_ms: int = TIMEOUT_MS_DEFAULT,
+) -> T:
+    """The result of `work`, given an admin that is connected for as long as it runs."""
+    return with_cluster(bootstrap, lambda cluster: work(Admin.over(cluster)), timeout_ms=timeout_ms)
 
 
 def with_cluster(
@@ -24,13 +36,18 @@ def with_cluster(
 ) -> T:
     """The result of `work`, given a cluster that is connected for as long as it runs."""
     try:
-        addresses = parse_addresses(bootstrap)
+        parse_addresses(bootstrap)
     except BadAddress as error:
         raise typer.BadParameter(str(error), param_hint="--bootstrap") from error
 
     async def main(runtime: OsRuntime) -> T:
-        limits = {"request_timeout_ms": timeout_ms, "retry_within_ms": timeout_ms}
-        async with Cluster(runtime, addresses, client_id="ottla-cli", **limits) as cluster:
+        settings = ClientSettings(
+            bootstrap_servers=bootstrap,
+            client_id="ottla-cli",
+            request_timeout_ms=timeout_ms,
+            default_api_timeout_ms=timeout_ms,
+        )
+        async with Cluster.of(settings, runtime) as cluster:
             return await work(cluster)
 
     return run(main)

@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 import typer
 
 if TYPE_CHECKING:
-    from ottla.client.network.cluster import Cluster
+    from ottla.client.admin.admin import Admin
     from ottla.client.values import TopicPartition
 
 Scope = dict[str, set[int] | None]
@@ -54,14 +54,14 @@ def covers(scope: Mapping[str, set[int] | None], one: TopicPartition) -> bool:
     return chosen is None or one.partition in chosen
 
 
-async def partitions_of(cluster: Cluster, scope: Scope) -> list[TopicPartition]:
+async def partitions_of(admin: Admin, scope: Scope) -> list[TopicPartition]:
     """Every partition that is meant; `TopicMissing` for a topic or partition that is not there."""
     from ottla.client.errors import TopicMissing
     from ottla.client.values import TopicPartition
 
     found: list[TopicPartition] = []
     for name, chosen in scope.items():
-        there = {partition.index for partition in (await cluster.topic(name)).partitions}
+        there = {partition.index for partition in (await admin.describe_topic(name)).partitions}
         if chosen is not None and (missing := sorted(chosen - there)):
             raise TopicMissing(name, missing[0])
         found += [TopicPartition(name, index) for index in (there if chosen is None else chosen)]

@@ -20,9 +20,10 @@ from ottla.cli.options import (
 )
 
 if TYPE_CHECKING:
-    from ottla.client.admin.values import CreatedTopic
-    from ottla.client.network.cluster import Cluster
+    from ottla.client.admin.admin import Admin
+    from ottla.client.admin.topics import CreatedTopic
     from ottla.client.network.metadata import Partition, Topic
+    from ottla.protocol.errors import KafkaError
 
 app = new_app("Create, list, describe, alter and delete topics.")
 
@@ -80,55 +81,76 @@ def create(
 
     - `ottla topics create placed --assign 1:2,2:3`
     """
-    from ottla.cli.output import deed
-    from ottla.cli.session import with_cluster
-    from ottla.client.admin.admin import SERVER_DEFAULT, Admin
+    from ottla.cli.session import with_admin
+    from ottla.client.admin.topics import SERVER_DEFAULT, NewTopic
     from ottla.protocol.errors import ErrorCode, KafkaError
 
     if assign and (partitions or replication_factor):
         raise typer.BadParameter("--assign already says how many partitions and copies")
     placement = dict(enumerate(parse_assignment(assign))) if assign else None
     configs = parse_pairs(config or [], "--config")
+    wanted = [
+        NewTopic(
+            name,
+            partitions or SERVER_DEFAULT,
+            replication_factor or SERVER_DEFAULT,
+            placement,
+            configs,
+        )
+        for name in dict.fromkeys(names)
+    ]
 
-    async def create_one(admin: Admin, name: str) -> CreatedTopic | None:
-        try:
-            return await admin.create_topic(
-                name,
-                partitions=partitions or SERVER_DEFAULT,
-                replication_factor=replication_factor or SERVER_DEFAULT,
-                assignments=placement,
-                configs=configs,
-                validate_only=validate_only,
-            )
-        except KafkaError as error:
-            if error.code == ErrorCode.TOPIC_ALREADY_EXISTS and if_not_exists:
-                return None
-            raise
+    def excused(answer: CreatedTopic | KafkaError) -> bool:
+        return (
+            if_not_exists
+            and isinstance(answer, KafkaError)
+            and answer.code is ErrorCode.TOPIC_ALREADY_EXISTS
+        )
 
-    async def work(cluster: Cluster) -> dict[str, CreatedTopic | None]:
-        return {name: await create_one(Admin(cluster), name) for name in names}
-
-    made = with_cluster(bootstrap, work, timeout_ms=timeout_ms)
-    verb = "could be created" if validate_only else "created"
-    deed(
-        as_json,
-        [_created(name, topic, not validate_only) for name, topic in made.items()],
-        "\n".join(
-            f"Topic {name} {verb}{_with_partitions(topic)}."
-            if topic is not None
-            else f"Topic {name} exists already."
-            for name, topic in made.items()
-        ),
+    answers = with_admin(
+        bootstrap,
+        lambda admin: admin.create_topics(wanted, validate_only=validate_only),
+        timeout_ms=timeout_ms,
     )
+    made = {name: None if excused(answer) else answer for name, answer in answers.items()}
+    _report_created(made, validate_only, as_json)
+    if any(isinstance(answer, KafkaError) for answer in made.values()):
+        raise typer.Exit(1)
+
+
+def _report_created(
+    made: dict[str, CreatedTopic | KafkaError | None], validate_only: bool, as_json: bool
+) -> None:
+    """What became of each topic; None is one that was there already."""
+    from ottla.cli.failure import explain
+    from ottla.cli.output import print_json, print_line, print_note
+    from ottla.protocol.errors import KafkaError
+
+    if as_json:
+        print_json([_created(name, topic, not validate_only) for name, topic in made.items()])
+        return
+    verb = "could be created" if validate_only else "created"
+    for name, topic in made.items():
+        if isinstance(topic, KafkaError):
+            print_note(f"ottla: {name}: {explain(topic)}")
+        elif topic is None:
+            print_line(f"Topic {name} exists already.")
+        else:
+            print_line(f"Topic {name} {verb}{_with_partitions(topic)}.")
 
 
 def _with_partitions(topic: CreatedTopic) -> str:
     return f" with {topic.partitions} partition(s)" if topic.partitions else ""
 
 
-def _created(name: str, topic: CreatedTopic | None, in_earnest: bool) -> dict[str, Any]:
+def _created(
+    name: str, topic: CreatedTopic | KafkaError | None, in_earnest: bool
+) -> dict[str, Any]:
+    from ottla.protocol.errors import KafkaError
     from ottla.protocol.uuids import to_text
 
+    if isinstance(topic, KafkaError):
+        return {"topic": name, "created": False, "error": topic.code.name}
     entry: dict[str, Any] = {"topic": name, "created": topic is not None and in_earnest}
     if topic is not None:
         entry["partitions"] = topic.partitions
@@ -263,30 +285,28 @@ def alter(
     - `ottla topics alter orders --set retention.ms=3600000 --delete segment.bytes`
     """
     from ottla.cli.output import deed
-    from ottla.cli.session import with_cluster
-    from ottla.client.admin.admin import Admin
-    from ottla.client.admin.values import AlterOperation, ResourceType
+    from ottla.cli.session import with_admin
+    from ottla.client.admin.configs import ConfigResource, ResourceType
 
-    changes: list[tuple[AlterOperation, str, str | None]] = [
-        (AlterOperation.SET, key, value) for key, value in parse_pairs(set_ or [], "--set").items()
-    ]
-    changes += [(AlterOperation.DELETE, key, None) for key in delete_ or []]
+    changes: dict[str, str | None] = {
+        **parse_pairs(set_ or [], "--set"),
+        **dict.fromkeys(delete_ or []),
+    }
     if partitions is None and not changes:
         raise typer.BadParameter("nothing to alter: give --partitions, --set or --delete")
 
-    async def work(cluster: Cluster) -> None:
-        admin = Admin(cluster)
+    async def work(admin: Admin) -> None:
         if partitions is not None:
             placement = parse_assignment(assign) if assign else None
             await admin.create_partitions(
                 name, partitions, assignments=placement, validate_only=validate_only
             )
         if changes:
-            await admin.alter_configs(
-                ResourceType.TOPIC, name, changes, validate_only=validate_only
+            await admin.alter_config(
+                ConfigResource(ResourceType.TOPIC, name), changes, validate_only=validate_only
             )
 
-    with_cluster(bootstrap, work, timeout_ms=timeout_ms)
+    with_admin(bootstrap, work, timeout_ms=timeout_ms)
     verb = "could be altered" if validate_only else "altered"
     deed(as_json, {"topic": name, "altered": not validate_only}, f"Topic {name} {verb}.")
 
@@ -311,15 +331,12 @@ def delete(
     - `ottla topics delete scratch --if-exists`
     """
     from ottla.cli.output import print_json, print_line, print_note
-    from ottla.cli.session import with_cluster
-    from ottla.client.admin.admin import Admin
+    from ottla.cli.session import with_admin
     from ottla.protocol.errors import ErrorCode
 
     if not yes and sys.stdin.isatty():
         typer.confirm(f"Delete {', '.join(names)} with all records?", abort=True, err=True)
-    outcome = with_cluster(
-        bootstrap, lambda cluster: Admin(cluster).delete_topics(names), timeout_ms=timeout_ms
-    )
+    outcome = with_admin(bootstrap, lambda admin: admin.delete_topics(names), timeout_ms=timeout_ms)
     failed = False
     report = []
     for name, error in outcome.items():
@@ -368,8 +385,8 @@ def delete_records(
     - `ottla topics delete-records orders --partition 0 --before 1200`
     """
     from ottla.cli.output import print_json, print_table
-    from ottla.cli.session import with_cluster
-    from ottla.client.admin.admin import Admin
+    from ottla.cli.session import with_admin
+    from ottla.client.values import TopicPartition
     from ottla.protocol.errors import KafkaError
 
     moment = moments.parse_moment(before, moments.now_ms(), "--before")
@@ -377,22 +394,23 @@ def delete_records(
     if not yes and sys.stdin.isatty():
         typer.confirm(f"Delete records of {name} before {before}?", abort=True, err=True)
 
-    async def work(cluster: Cluster) -> dict[int, int | KafkaError]:
-        admin = Admin(cluster)
-        topic = await cluster.topic(name)
+    async def work(admin: Admin) -> dict[TopicPartition, int | KafkaError]:
+        topic = await admin.describe_topic(name)
         indexes = chosen if chosen is not None else [p.index for p in topic.partitions]
         cuts = await moments.resolve(admin, name, indexes, moment)
-        return await admin.delete_records(name, cuts)
+        return await admin.delete_records(
+            {TopicPartition(name, index): offset for index, offset in cuts.items()}
+        )
 
-    outcome = with_cluster(bootstrap, work, timeout_ms=timeout_ms)
+    outcome = with_admin(bootstrap, work, timeout_ms=timeout_ms)
     rows = [
         {
             "topic": name,
-            "partition": index,
+            "partition": one.partition,
             "earliest": result if isinstance(result, int) else None,
             "error": result.code.name if isinstance(result, KafkaError) else None,
         }
-        for index, result in outcome.items()
+        for one, result in outcome.items()
     ]
     if as_json:
         print_json(rows)
@@ -407,20 +425,18 @@ def delete_records(
 
 def _topics(names: Iterable[str] | None, bootstrap: str, timeout_ms: int) -> list[Topic]:
     """The topics asked for; `TopicMissing` or the broker's error if one cannot be shown."""
-    from ottla.cli.session import with_cluster
-    from ottla.client.admin.admin import Admin
+    from ottla.cli.session import with_admin
     from ottla.client.errors import TopicMissing
     from ottla.protocol.errors import ErrorCode, KafkaError
 
-    topics = with_cluster(
-        bootstrap, lambda cluster: Admin(cluster).topics(names), timeout_ms=timeout_ms
-    )
-    for topic in topics.values():
-        if topic.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
-            raise TopicMissing(topic.name)
-        if topic.error_code:
-            raise KafkaError(ErrorCode.of(topic.error_code), f"topic {topic.name!r}")
-    return list(topics.values())
+    found = with_admin(bootstrap, lambda admin: admin.describe_topics(names), timeout_ms=timeout_ms)
+    topics: list[Topic] = []
+    for name, topic in found.items():
+        if isinstance(topic, KafkaError):
+            missing = topic.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+            raise TopicMissing(name) if missing else topic
+        topics.append(topic)
+    return topics
 
 
 def _summary(topic: Topic) -> dict[str, Any]:

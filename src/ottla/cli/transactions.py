@@ -16,12 +16,12 @@ from ottla.cli.options import (
 )
 
 if TYPE_CHECKING:
-    from ottla.client.admin.transactions import ActiveProducer, DescribedTransaction
-    from ottla.client.network.cluster import Cluster
+    from ottla.client.admin.admin import Admin
+    from ottla.client.admin.transaction_values import DescribedTransaction, FencedProducer
+    from ottla.client.values import TopicPartition
+    from ottla.protocol.errors import KafkaError
 
 app = new_app("Show transactions, find those that hang, and end them.")
-
-IDLE_MS_DEFAULT = 15 * 60_000
 
 
 @app.command("list")
@@ -53,12 +53,11 @@ def list_(
     - `ottla transactions list --state Ongoing --longer-than-ms 60000`
     """
     from ottla.cli.output import print_json, print_table
-    from ottla.cli.session import with_cluster
-    from ottla.client.admin.transactions import TransactionAdmin
+    from ottla.cli.session import with_admin
 
-    found = with_cluster(
+    found = with_admin(
         bootstrap,
-        lambda cluster: TransactionAdmin(cluster).transactions(
+        lambda admin: admin.list_transactions(
             states=states or (),
             producer_ids=producers or (),
             open_for_ms=open_for_ms,
@@ -81,22 +80,35 @@ def describe(
 ) -> None:
     """Show what the coordinator knows of transactional ids, with the partitions that take part.
 
+    An id that nobody has used does not keep the others from being shown.
+
     Example:
 
     - `ottla transactions describe copy-orders-1`
     """
-    from ottla.cli.output import print_json, print_table
-    from ottla.cli.session import with_cluster
-    from ottla.client.admin.transactions import TransactionAdmin
+    from ottla.cli.output import print_json, print_note
+    from ottla.cli.session import with_admin
+    from ottla.protocol.errors import KafkaError
 
-    async def work(cluster: Cluster) -> list[DescribedTransaction]:
-        admin = TransactionAdmin(cluster)
-        return [await admin.describe(name) for name in transactional_ids]
-
-    found = with_cluster(bootstrap, work, timeout_ms=timeout_ms)
+    found = with_admin(
+        bootstrap,
+        lambda admin: admin.describe_transactions(transactional_ids),
+        timeout_ms=timeout_ms,
+    )
+    failed = {name: one for name, one in found.items() if isinstance(one, KafkaError)}
     if as_json:
-        print_json([_described(one) for one in found])
-        return
+        print_json([_described(name, one) for name, one in found.items()])
+    elif len(failed) < len(found):
+        _show([one for one in found.values() if not isinstance(one, KafkaError)])
+    for error in failed.values():
+        print_note(f"ottla: {error}")
+    if failed:
+        raise typer.Exit(1)
+
+
+def _show(found: list[DescribedTransaction]) -> None:
+    from ottla.cli.output import print_table
+
     print_table(
         (
             *("transactional id", "coordinator", "state", "producer id", "epoch", "timeout ms"),
@@ -111,7 +123,7 @@ def describe(
                 one.producer_epoch,
                 one.timeout_ms,
                 _moment(one.start_ms),
-                [f"{topic}-{index}" for topic, index in one.partitions] or None,
+                [str(partition) for partition in one.partitions] or None,
             )
             for one in found
         ],
@@ -155,21 +167,26 @@ def abort(
     - `ottla transactions abort --topic orders --partition 3 --start-offset 18212`
     """
     from ottla.cli.output import deed
-    from ottla.cli.session import with_cluster
-    from ottla.client.admin.transactions import TransactionAdmin
+    from ottla.cli.session import with_admin
+    from ottla.client.network.coordinators import value_of
+    from ottla.client.values import TopicPartition
 
     if (transactional_id is None) == (topic is None):
         raise typer.BadParameter("name either a TRANSACTIONAL_ID or --topic and --partition")
     if transactional_id is not None:
         name = transactional_id
 
-        async def fence(cluster: Cluster) -> tuple[int, int]:
-            admin = TransactionAdmin(cluster)
-            await admin.describe(name)  # an id that nobody used is a slip of the hand: refused
-            return await admin.fence(name)
+        async def fence(admin: Admin) -> FencedProducer:
+            # An id that nobody used is a slip of the hand: refused.
+            await admin.describe_transaction(name)
+            return value_of(await admin.fence_producers([name]), name)
 
-        identity = with_cluster(bootstrap, fence, timeout_ms=timeout_ms)
-        result = {"transactional_id": name, "producer_id": identity[0], "epoch": identity[1]}
+        fenced = with_admin(bootstrap, fence, timeout_ms=timeout_ms)
+        result = {
+            "transactional_id": name,
+            "producer_id": fenced.producer_id,
+            "epoch": fenced.producer_epoch,
+        }
         deed(as_json, result, f"{name} has no open transaction now; its producers are shut out.")
         return
     by_name = producer_id is not None and producer_epoch is not None
@@ -179,24 +196,24 @@ def abort(
             "--start-offset, or --producer-id with --producer-epoch"
         )
     assert topic is not None
-    where, at = topic, partition
+    where = TopicPartition(topic, partition)
 
-    async def work(cluster: Cluster) -> tuple[int, int]:
-        admin = TransactionAdmin(cluster)
+    async def work(admin: Admin) -> tuple[int, int]:
         who = (producer_id or 0, producer_epoch or 0, coordinator_epoch)
         if start_offset is not None:
-            who = await _producer_at(admin, where, at, start_offset)
-        await admin.abort(where, at, *who)
+            who = await _producer_at(admin, where, start_offset)
+        await admin.abort_transaction(where, *who)
         return who[:2]
 
-    who = with_cluster(bootstrap, work, timeout_ms=timeout_ms)
-    result = {"topic": where, "partition": at, "producer_id": who[0], "producer_epoch": who[1]}
-    text = f"The transaction of producer {who[0]}/{who[1]} in {where}-{at} is aborted."
-    deed(as_json, result, text)
+    who = with_admin(bootstrap, work, timeout_ms=timeout_ms)
+    result = {**where._asdict(), "producer_id": who[0], "producer_epoch": who[1]}
+    deed(as_json, result, f"The transaction of producer {who[0]}/{who[1]} in {where} is aborted.")
 
 
-async def _producer_at(admin: Any, topic: str, partition: int, offset: int) -> tuple[int, int, int]:
-    producers: list[ActiveProducer] = await admin.producers(topic, [partition])
+async def _producer_at(admin: Admin, where: TopicPartition, offset: int) -> tuple[int, int, int]:
+    from ottla.client.network.leaders import all_or_raise
+
+    producers = all_or_raise(await admin.describe_producers([where]))[where]
     for found in producers:
         if found.open_since_offset == offset:
             # A marker of the first coordinator ever would be refused by one that has seen another.
@@ -204,7 +221,7 @@ async def _producer_at(admin: Any, topic: str, partition: int, offset: int) -> t
     open_at = sorted(p.open_since_offset for p in producers if p.open_since_offset is not None)
     known = ", ".join(str(one) for one in open_at) or "none"
     raise typer.BadParameter(
-        f"no transaction that is open in {topic}-{partition} begins at {offset}; there: {known}",
+        f"no transaction that is open in {where} begins at {offset}; there: {known}",
         param_hint="--start-offset",
     )
 
@@ -222,7 +239,7 @@ def find_hanging(
         typer.Option(
             "--idle-ms", min=0, help="Without news for so long; more than any transaction may take."
         ),
-    ] = IDLE_MS_DEFAULT,
+    ] = 15 * 60_000,
     bootstrap: Bootstrap = BOOTSTRAP_DEFAULT,
     timeout_ms: TimeoutMs = TIMEOUT_MS_DEFAULT,
     as_json: Json = False,
@@ -238,23 +255,16 @@ def find_hanging(
 
     - `ottla transactions find-hanging --topic orders --idle-ms 3600000`
     """
-    from ottla.cli.moments import now_ms
     from ottla.cli.output import print_json, print_table
-    from ottla.cli.session import with_cluster
-    from ottla.client.admin.admin import Admin
-    from ottla.client.admin.transactions import TransactionAdmin
+    from ottla.cli.session import with_admin
 
-    async def work(cluster: Cluster) -> list[tuple[ActiveProducer, str | None]]:
-        found = await Admin(cluster).topics(topics or None)
-        partitions = [
-            (name, partition.index)
-            for name, topic in found.items()
-            for partition in topic.partitions
-            if not brokers or partition.leader in brokers
-        ]
-        return await TransactionAdmin(cluster).hanging(partitions, idle_ms, now_ms())
-
-    found = with_cluster(bootstrap, work, timeout_ms=timeout_ms)
+    found = with_admin(
+        bootstrap,
+        lambda admin: admin.find_hanging_transactions(
+            topics or None, brokers=brokers or None, idle_ms=idle_ms
+        ),
+        timeout_ms=timeout_ms,
+    )
     if as_json:
         print_json([{**one._asdict(), "transactional_id": owner} for one, owner in found])
         return
@@ -283,6 +293,9 @@ def _moment(ms: int | None) -> str | None:
     return datetime.fromtimestamp(ms / 1000).astimezone().isoformat(timespec="milliseconds")
 
 
-def _described(one: DescribedTransaction) -> dict[str, Any]:
-    partitions = [{"topic": topic, "partition": index} for topic, index in one.partitions]
-    return {**one._asdict(), "partitions": partitions}
+def _described(name: str, one: DescribedTransaction | KafkaError) -> dict[str, Any]:
+    from ottla.protocol.errors import KafkaError
+
+    if isinstance(one, KafkaError):
+        return {"transactional_id": name, "error": one.code.name}
+    return {**one._asdict(), "partitions": [partition._asdict() for partition in one.partitions]}

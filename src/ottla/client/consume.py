@@ -11,10 +11,13 @@ from collections.abc import AsyncGenerator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ottla.client.admin.admin import EARLIEST, Admin
+from ottla.client.admin.admin import Admin
+from ottla.client.admin.offsets import OffsetSpec
 from ottla.client.fetched import Fetched
 from ottla.client.network.backoff import Backoff, may_pass
 from ottla.client.network.cluster import Cluster
+from ottla.client.network.leaders import all_or_raise
+from ottla.client.values import TopicPartition
 from ottla.protocol.errors import ErrorCode, KafkaError
 from ottla.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 
@@ -116,9 +119,11 @@ class TopicReader:
     async def _start_after(self, fetched: Fetched) -> int:
         """Where the log begins now, if retention has removed what was asked for."""
         index, position = fetched.partition, fetched.position
-        found = await Admin(self._cluster).offsets(self.topic, {index: EARLIEST})
-        if position < found[index].offset and self._settings.follow_truncation:
-            return found[index].offset
+        one = TopicPartition(self.topic, index)
+        found = await Admin.over(self._cluster).list_offsets({one: OffsetSpec.EARLIEST})
+        start = all_or_raise(found)[one].offset
+        if position < start and self._settings.follow_truncation:
+            return start
         raise KafkaError(
             ErrorCode.OFFSET_OUT_OF_RANGE,
             f"{self.topic}-{index} holds no offset {position}; see `ottla offsets {self.topic}`",

@@ -65,7 +65,7 @@ class Client:
     async def create(self, topic: str, partitions: int = 2) -> None:
         from ottla.client.admin.admin import Admin
 
-        await Admin(self._cluster).create_topic(topic, partitions=partitions)
+        await Admin.over(self._cluster).create_topic(topic, partitions=partitions)
 
     async def coordinator(self, name: str) -> None:
         found = await self.ask(FindCoordinatorRequest(key_type=1, coordinator_keys=[name]), 4)
@@ -404,7 +404,7 @@ def test_a_deleted_topic_does_not_hold_up_a_transaction(bootstrap: str, topic: s
         who = await client.init(topic)
         await client.add(topic, who, topic, 0)
         await client.add(topic, who, f"{topic}-2", 0)
-        await Admin(client._cluster).delete_topics([f"{topic}-2"])
+        await Admin.over(client._cluster).delete_topics([f"{topic}-2"])
         assert (await client.end(topic, who, commit=True)).error_code == NO_ERROR
         await client.settled(topic, "CompleteCommit")
         assert len(await client.markers(topic, 0)) == 1

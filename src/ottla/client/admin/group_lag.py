@@ -3,102 +3,101 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import NamedTuple
 
-from ottla.client.admin.admin import EARLIEST, LATEST
 from ottla.client.admin.first_records import first_record_times
-from ottla.client.admin.group_offsets import GroupOffsets
-from ottla.client.admin.group_values import Committed, DescribedGroup, GroupMember
-from ottla.client.admin.values import OffsetAt
+from ottla.client.admin.group_offsets import Committed, committed_by
+from ottla.client.admin.group_values import DescribedGroup, GroupMember, PartitionLag
+from ottla.client.admin.groups import GroupAdmin
+from ottla.client.admin.offsets import OffsetSpec, find_offsets
 from ottla.client.network.cluster import Cluster
-from ottla.client.network.leaders import Answers, log_offsets
-from ottla.client.values import TopicPartition
+from ottla.client.network.leaders import Answers
+from ottla.client.values import OffsetAndTimestamp, TopicPartition
 from ottla.protocol.errors import KafkaError
 
-
-class PartitionLag(NamedTuple):
-    """A partition of a group. What cannot be told now is None, and `error` says why."""
-
-    topic: str
-    partition: int
-    committed: int | None
-    log_start: int | None
-    log_end: int | None
-    lag: int | None
-    lag_ms: int | None
-    """The age of the first record not committed; 0 when there is none."""
-    member: GroupMember | None
-    error: str | None
+Lags = dict[str, list[PartitionLag] | KafkaError]
 
 
-async def lag_of(
-    cluster: Cluster, groups: Iterable[DescribedGroup], now_ms: int
-) -> dict[str, list[PartitionLag] | KafkaError]:
-    """For each group the partitions that it has committed, and those that its members own."""
-    described = {group.group_id: group for group in groups}
-    committed = await GroupOffsets(cluster).committed_by(described)
+class GroupLagAdmin(GroupAdmin):
+    async def group_lag(self, group_id: str) -> list[PartitionLag]:
+        """Each partition that a group has committed or owns: its lag in records and in ms.
+
+        >>> sum(partition.lag or 0 for partition in await admin.group_lag("ledger"))
+        """
+        group = await self.describe_group(group_id)
+        lag = (await self.group_lags([group]))[group_id]
+        if isinstance(lag, KafkaError):
+            raise lag
+        return lag
+
+    async def group_lags(self, groups: Iterable[DescribedGroup]) -> Lags:
+        """The same for several groups that are described already."""
+        return await _lag_of(self._cluster, {group.group_id: group for group in groups})
+
+
+async def _lag_of(cluster: Cluster, described: Mapping[str, DescribedGroup]) -> Lags:
+    committed = await committed_by(cluster, described)
     everywhere: set[TopicPartition] = set()
     for group_id, group in described.items():
         found = committed[group_id]
         if not isinstance(found, KafkaError):
             everywhere |= found.keys() | _owners(group).keys()
-    starts = await log_offsets(cluster, everywhere, EARLIEST)
-    ends = await log_offsets(cluster, everywhere, LATEST)
-    lags: dict[str, list[PartitionLag] | KafkaError] = {}
+    starts = await find_offsets(cluster, dict.fromkeys(everywhere, OffsetSpec.EARLIEST))
+    ends = await find_offsets(cluster, dict.fromkeys(everywhere, OffsetSpec.LATEST))
+    lags: Lags = {}
     for group_id, group in described.items():
         found = committed[group_id]
         if isinstance(found, KafkaError):
             lags[group_id] = found
         else:
-            lags[group_id] = await _lag(cluster, group, found, starts, ends, now_ms)
+            lags[group_id] = await _lag(cluster, group, found, starts, ends)
     return lags
 
 
 async def _lag(
     cluster: Cluster,
     group: DescribedGroup,
-    committed: Mapping[TopicPartition, Committed],
-    starts: Answers[OffsetAt],
-    ends: Answers[OffsetAt],
-    now_ms: int,
+    committed: Committed,
+    starts: Answers[OffsetAndTimestamp],
+    ends: Answers[OffsetAndTimestamp],
 ) -> list[PartitionLag]:
+    now_ms = cluster.runtime.clock.wall_ms()
     owners = _owners(group)
     ranges = {
         one: (max(found.offset, start.offset), end.offset)
         for one, found in committed.items()
-        if isinstance(start := starts[one], OffsetAt)
-        and isinstance(end := ends[one], OffsetAt)
+        if not isinstance(start := starts[one], KafkaError)
+        and not isinstance(end := ends[one], KafkaError)
         and found.offset < end.offset
     }
     times = await first_record_times(cluster, ranges)
-    return [
-        _partition(
-            one, committed.get(one), starts[one], ends[one], times.get(one), owners.get(one), now_ms
+    lags: list[PartitionLag] = []
+    for one in sorted(committed.keys() | owners.keys()):
+        offset = committed[one].offset if one in committed else None
+        lags.append(
+            _partition(one, offset, starts[one], ends[one], times.get(one), owners.get(one), now_ms)
         )
-        for one in sorted(committed.keys() | owners.keys())
-    ]
+    return lags
 
 
 def _partition(
     one: TopicPartition,
-    committed: Committed | None,
-    start: OffsetAt | KafkaError,
-    end: OffsetAt | KafkaError,
+    committed: int | None,
+    start: OffsetAndTimestamp | KafkaError,
+    end: OffsetAndTimestamp | KafkaError,
     time: int | KafkaError | None,
     owner: GroupMember | None,
     now_ms: int,
 ) -> PartitionLag:
     problems = [value for value in (end, start, time) if isinstance(value, KafkaError)]
-    log_end = end.offset if isinstance(end, OffsetAt) else None
-    offset = committed.offset if committed else None
-    known = offset is not None and log_end is not None and not problems
+    log_end = None if isinstance(end, KafkaError) else end.offset
+    known = committed is not None and log_end is not None and not problems
     return PartitionLag(
         topic=one.topic,
         partition=one.partition,
-        committed=offset,
-        log_start=start.offset if isinstance(start, OffsetAt) else None,
+        committed=committed,
+        log_start=None if isinstance(start, KafkaError) else start.offset,
         log_end=log_end,
-        lag=log_end - offset if log_end is not None and offset is not None else None,
+        lag=log_end - committed if log_end is not None and committed is not None else None,
         lag_ms=_age(time, now_ms) if known and not isinstance(time, KafkaError) else None,
         member=owner,
         error=str(problems[0]) if problems else None,

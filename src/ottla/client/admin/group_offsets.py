@@ -3,17 +3,17 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
-from typing import Any, TypeVar
+from typing import Any
 
-from ottla.client.admin.group_values import Committed, GroupActive, GroupMissing
+from ottla.client.admin.part import AdminPart, Outcome, by_topic, indexes_by_topic
+from ottla.client.errors import GroupActive, GroupMissing
 from ottla.client.network.cluster import Cluster
 from ottla.client.network.connection import Connection
 from ottla.client.network.coordinators import Answers, ask_coordinators, error_of, value_of
-from ottla.client.values import TopicPartition
+from ottla.client.values import OffsetAndMetadata, TopicPartition
 from ottla.protocol.errors import ErrorCode, KafkaError
 
-T = TypeVar("T")
-Outcome = dict[TopicPartition, KafkaError | None]
+Committed = dict[TopicPartition, OffsetAndMetadata]
 
 NAMES_UNTIL = 9
 """Later versions name topics by id, which a deleted topic with offsets left no longer has."""
@@ -21,53 +21,36 @@ SEVERAL_GROUPS_FROM = 8
 NONE_COMMITTED = -1
 
 
-class GroupOffsets:
-    def __init__(self, cluster: Cluster) -> None:
-        self._cluster = cluster
-
-    async def committed(self, group_id: str) -> dict[TopicPartition, Committed]:
+class GroupOffsetAdmin(AdminPart):
+    async def list_group_offsets(self, group_id: str) -> dict[TopicPartition, OffsetAndMetadata]:
         """All that the group has committed; empty for one that is not there."""
-        return value_of(await self.committed_by([group_id]), group_id)
+        return value_of(await committed_by(self._cluster, [group_id]), group_id)
 
-    async def committed_by(
-        self, group_ids: Iterable[str]
-    ) -> Answers[dict[TopicPartition, Committed]]:
-        return await ask_coordinators(self._cluster, group_ids, _fetch)
+    async def alter_group_offsets(
+        self, group_id: str, offsets: Mapping[TopicPartition, OffsetAndMetadata | int]
+    ) -> dict[TopicPartition, KafkaError | None]:
+        """Set where a group goes on, as nobody of it; raises `GroupActive` if it has members.
 
-    async def commit(self, group_id: str, offsets: Mapping[TopicPartition, int]) -> Outcome:
-        """Set offsets as nobody of the group; `GroupActive` if it has members."""
-        from ottla.protocol.messages.offset_commit import (
-            OffsetCommitRequest,
-            OffsetCommitRequestPartition,
-            OffsetCommitRequestTopic,
-        )
-
-        topics = [
-            OffsetCommitRequestTopic(
-                name=topic,
-                partitions=[
-                    OffsetCommitRequestPartition(
-                        partition_index=index, committed_offset=offset, committed_metadata=""
-                    )
-                    for index, offset in parts.items()
-                ],
-            )
-            for topic, parts in by_topic(offsets).items()
-        ]
+        >>> await admin.alter_group_offsets("ledger", {TopicPartition("payments", 0): 1_000})
+        """
+        topics = _commits(offsets)
 
         async def ask(connection: Connection, _node: int, _own: list[str]) -> Answers[Outcome]:
+            from ottla.protocol.messages.offset_commit import OffsetCommitRequest
+
             request = OffsetCommitRequest(group_id=group_id, topics=topics)
             version = min(connection.version_of(request), NAMES_UNTIL)
             response = await connection.request(request, version=version)
             return {group_id: _for_all_or_each(_outcome(response.topics))}
 
-        answers = await ask_coordinators(self._cluster, [group_id], ask)
-        outcome = value_of(answers, group_id)
+        outcome = value_of(await ask_coordinators(self._cluster, [group_id], ask), group_id)
         if any(error and error.code in _MEMBERS_ONLY for error in outcome.values()):
             raise GroupActive(group_id)
         return outcome
 
-    async def delete(self, group_id: str, partitions: Iterable[TopicPartition]) -> Outcome:
+    async def delete_group_offsets(
+        self, group_id: str, partitions: Iterable[TopicPartition]
+    ) -> dict[TopicPartition, KafkaError | None]:
         """Forget offsets. A live group keeps those of the topics that it subscribes to."""
         from ottla.protocol.messages.offset_delete import (
             OffsetDeleteRequest,
@@ -78,9 +61,9 @@ class GroupOffsets:
         topics = [
             OffsetDeleteRequestTopic(
                 name=topic,
-                partitions=[OffsetDeleteRequestPartition(partition_index=i) for i in parts],
+                partitions=[OffsetDeleteRequestPartition(partition_index=i) for i in indexes],
             )
-            for topic, parts in by_topic(dict.fromkeys(partitions, 0)).items()
+            for topic, indexes in indexes_by_topic(partitions).items()
         ]
 
         async def ask(connection: Connection, _node: int, _own: list[str]) -> Answers[Outcome]:
@@ -112,11 +95,31 @@ _OF_THE_COORDINATOR = (
 )
 
 
-def by_topic(values: Mapping[TopicPartition, T]) -> dict[str, dict[int, T]]:
-    topics: dict[str, dict[int, T]] = {}
-    for (topic, index), value in sorted(values.items(), key=lambda item: item[0]):
-        topics.setdefault(topic, {})[index] = value
-    return topics
+def _commits(offsets: Mapping[TopicPartition, OffsetAndMetadata | int]) -> list[Any]:
+    from ottla.protocol.messages.offset_commit import (
+        OffsetCommitRequestPartition,
+        OffsetCommitRequestTopic,
+    )
+
+    complete = {
+        one: OffsetAndMetadata(value) if isinstance(value, int) else value
+        for one, value in offsets.items()
+    }
+    return [
+        OffsetCommitRequestTopic(
+            name=topic,
+            partitions=[
+                OffsetCommitRequestPartition(
+                    partition_index=index,
+                    committed_offset=value.offset,
+                    committed_leader_epoch=value.leader_epoch,
+                    committed_metadata=value.metadata,
+                )
+                for index, value in parts.items()
+            ],
+        )
+        for topic, parts in by_topic(complete).items()
+    ]
 
 
 def _outcome(topics: Iterable[Any]) -> Outcome:
@@ -135,9 +138,12 @@ def _for_all_or_each(outcome: Outcome) -> Outcome | KafkaError:
     return outcome
 
 
-async def _fetch(
-    connection: Connection, _node: int, group_ids: list[str]
-) -> Answers[dict[TopicPartition, Committed]]:
+async def committed_by(cluster: Cluster, group_ids: Iterable[str]) -> Answers[Committed]:
+    """What each of several groups has committed, asked of each coordinator once."""
+    return await ask_coordinators(cluster, group_ids, _fetch)
+
+
+async def _fetch(connection: Connection, _node: int, group_ids: list[str]) -> Answers[Committed]:
     from ottla.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
 
     version = min(connection.version_of(OffsetFetchRequest), NAMES_UNTIL)
@@ -145,27 +151,25 @@ async def _fetch(
         groups = [OffsetFetchRequestGroup(group_id=name, topics=None) for name in group_ids]
         response = await connection.request(OffsetFetchRequest(groups=groups), version=version)
         return {one.group_id: _committed(one) for one in response.groups}
-    answers: Answers[dict[TopicPartition, Committed]] = {}
+    answers: Answers[Committed] = {}
     for name in group_ids:
         request = OffsetFetchRequest(group_id=name, topics=None)
         answers[name] = _committed(await connection.request(request, version=version))
     return answers
 
 
-def _committed(answer: Any) -> dict[TopicPartition, Committed] | KafkaError:
+def _committed(answer: Any) -> Committed | KafkaError:
     if error := error_of(answer.error_code):
         return error
-    found: dict[TopicPartition, Committed] = {}
+    found: Committed = {}
     for topic in answer.topics:
         for partition in topic.partitions:
             if partition.error_code:
                 return KafkaError(ErrorCode.of(partition.error_code))
             if partition.committed_offset != NONE_COMMITTED:
-                found[TopicPartition(topic.name, partition.partition_index)] = Committed(
+                found[TopicPartition(topic.name, partition.partition_index)] = OffsetAndMetadata(
                     partition.committed_offset,
-                    partition.committed_leader_epoch
-                    if partition.committed_leader_epoch >= 0
-                    else None,
                     partition.metadata or "",
+                    partition.committed_leader_epoch,
                 )
     return found

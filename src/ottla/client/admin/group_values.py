@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import NamedTuple
 
-from ottla.client.errors import ClientError
 from ottla.client.values import TopicPartition
 
 CLASSIC = "classic"
@@ -56,26 +55,16 @@ class DescribedGroup(NamedTuple):
         return self.state not in (EMPTY, DEAD)
 
 
-class Committed(NamedTuple):
-    offset: int
-    leader_epoch: int | None
-    metadata: str
+class PartitionLag(NamedTuple):
+    """A partition of a group. What cannot be told now is None, and `error` says why."""
 
-
-class GroupMissing(ClientError):
-    def __init__(self, group_id: str) -> None:
-        super().__init__(
-            f"there is no group {group_id!r}; `ottla groups list` shows those there are"
-        )
-        self.group_id = group_id
-
-
-class GroupActive(ClientError):
-    """Somebody is in the group, and would overrule or be surprised by the change."""
-
-    def __init__(self, group_id: str, state: str | None = None, members: int = 0) -> None:
-        now = f"is {state} with {members} member(s)" if state else "has got members meanwhile"
-        super().__init__(
-            f"group {group_id!r} {now}; stop its consumers first, or wait until their session ends"
-        )
-        self.group_id = group_id
+    topic: str
+    partition: int
+    committed: int | None
+    log_start: int | None
+    log_end: int | None
+    lag: int | None
+    lag_ms: int | None
+    """The age of the first record not committed; 0 when there is none."""
+    member: GroupMember | None
+    error: str | None

@@ -2,13 +2,20 @@
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Collection, Iterable
 from typing import Any
 
 from ottla.client.admin.group_members import classic_group, consumer_group
-from ottla.client.admin.group_values import DEAD, DescribedGroup, GroupMissing, ListedGroup
-from ottla.client.network.cluster import Cluster
+from ottla.client.admin.group_values import (
+    CLASSIC,
+    CONSUMER,
+    DEAD,
+    DescribedGroup,
+    GroupMember,
+    ListedGroup,
+)
+from ottla.client.admin.part import AdminPart
+from ottla.client.errors import GroupActive, GroupMissing
 from ottla.client.network.connection import Connection
 from ottla.client.network.coordinators import Answers, ask_coordinators, error_of, raise_for
 from ottla.protocol.apis import ApiKey
@@ -16,73 +23,51 @@ from ottla.protocol.errors import ErrorCode, KafkaError
 
 STATES_FROM = 4
 TYPES_FROM = 5
+REMOVED_BY_HAND = "removed by an administrator"
 
 
-class GroupAdmin:
-    def __init__(self, cluster: Cluster) -> None:
-        self._cluster = cluster
+class GroupAdmin(AdminPart):
+    # Which there are
 
-    async def groups(
+    async def list_groups(
         self, *, states: Collection[str] = (), types: Collection[str] = ()
     ) -> list[ListedGroup]:
         """All groups of the cluster, or those in one of the states and of one of the types."""
-        await self._cluster.refresh(())
-        parts = await asyncio.gather(
-            *(self._groups_of(node, states, types) for node in self._cluster.view.brokers)
-        )
-        return sorted(found for part in parts for found in part)
 
-    async def _groups_of(
-        self, node_id: int, states: Collection[str], types: Collection[str]
-    ) -> Iterable[ListedGroup]:
-        from ottla.protocol.messages.list_groups import ListGroupsRequest
+        async def ask(node_id: int) -> list[ListedGroup]:
+            return await _list(await self._cluster.broker(node_id), node_id, states, types)
 
-        async def attempt() -> Iterable[ListedGroup]:
-            connection = await self._cluster.broker(node_id)
-            version = connection.version_of(ListGroupsRequest)
-            _check_filters(version, states, types)
-            request = ListGroupsRequest(states_filter=list(states), types_filter=list(types))
-            response = await connection.request(request, version=version)
-            raise_for(response.error_code)
-            return [_listed(found, node_id, version) for found in response.groups]
+        return sorted(await self._of_each_broker(ask))
 
-        return await self._cluster.retrying(attempt)
+    async def list_consumer_groups(self, *, states: Collection[str] = ()) -> list[ListedGroup]:
+        """The groups of consumers, of both protocols, and those that only hold offsets."""
+        return [
+            group
+            for group in await self.list_groups(states=states)
+            if group.type in (None, CLASSIC, CONSUMER) and group.protocol_type in ("", CONSUMER)
+        ]
 
     # Description
 
-    async def describe(self, group_id: str) -> DescribedGroup:
-        found = (await self.describe_all([group_id]))[group_id]
+    async def describe_groups(self, group_ids: Iterable[str]) -> Answers[DescribedGroup]:
+        """Each group, whatever its protocol; GROUP_ID_NOT_FOUND for one that is not there.
+
+        >>> groups = await admin.describe_groups(["ledger"])
+        >>> [member.client_id for member in groups["ledger"].members]
+        """
+        return await ask_coordinators(self._cluster, group_ids, _describe)
+
+    async def describe_group(self, group_id: str) -> DescribedGroup:
+        """One group; raises `GroupMissing` if there is none of this name."""
+        found = (await self.describe_groups([group_id]))[group_id]
         if isinstance(found, KafkaError):
-            if found.code is ErrorCode.GROUP_ID_NOT_FOUND:
-                raise GroupMissing(group_id)
-            raise found
+            raise _named_error(group_id, found)
         return found
-
-    async def describe_all(self, group_ids: Iterable[str]) -> Answers[DescribedGroup]:
-        """Each group, whatever its protocol; GROUP_ID_NOT_FOUND for one that is not there."""
-        return await ask_coordinators(self._cluster, group_ids, self._describe)
-
-    async def _describe(
-        self, connection: Connection, node_id: int, group_ids: list[str]
-    ) -> Answers[DescribedGroup]:
-        answers: Answers[DescribedGroup] = {}
-        if connection.versions.supports(ApiKey.CONSUMER_GROUP_DESCRIBE):
-            answers = await _describe_consumer(connection, node_id, group_ids)
-        # A coordinator says of a classic group that there is no such consumer group.
-        rest = [
-            group_id
-            for group_id in group_ids
-            if isinstance(found := answers.get(group_id), KafkaError | None)
-            and (found is None or found.code in _NOT_OF_THIS_PROTOCOL)
-        ]
-        if rest:
-            answers |= await _describe_classic(connection, node_id, rest)
-        return answers
 
     # Deletion
 
-    async def delete(self, group_ids: Sequence[str]) -> dict[str, KafkaError | None]:
-        """Groups without members, with all they have committed."""
+    async def delete_groups(self, group_ids: Iterable[str]) -> dict[str, KafkaError | None]:
+        """Remove groups without members, with all they have committed."""
         from ottla.protocol.messages.delete_groups import DeleteGroupsRequest
 
         async def ask(connection: Connection, _node: int, own: list[str]) -> Answers[None]:
@@ -91,8 +76,101 @@ class GroupAdmin:
 
         return await ask_coordinators(self._cluster, group_ids, ask, resend=False)
 
+    async def delete_group(self, group_id: str) -> None:
+        """Remove one group; raises `GroupMissing`, or `GroupActive` if it has members."""
+        error = (await self.delete_groups([group_id]))[group_id]
+        if error is not None:
+            raise _named_error(group_id, error)
+
+    # Members
+
+    async def remove_members_from_group(
+        self,
+        group_id: str,
+        members: Iterable[GroupMember | str] | None = None,
+        *,
+        reason: str = REMOVED_BY_HAND,
+    ) -> dict[str, KafkaError | None]:
+        """Take members out at once: by group_instance_id, as `describe_group` shows them, or all.
+
+        A consumer that is still running comes back by itself; this is for those that are gone and
+        that the group would wait for.
+        """
+        chosen = (await self.describe_group(group_id)).members if members is None else members
+        wanted = [_identity(member) for member in chosen]
+        if not wanted:
+            return {}
+
+        async def ask(
+            connection: Connection, _node: int, _own: list[str]
+        ) -> Answers[dict[str, KafkaError | None]]:
+            return {group_id: await _remove(connection, group_id, wanted, reason)}
+
+        answer = (await ask_coordinators(self._cluster, [group_id], ask, resend=False))[group_id]
+        if isinstance(answer, KafkaError):
+            raise _named_error(group_id, answer)
+        return answer
+
 
 _NOT_OF_THIS_PROTOCOL = (ErrorCode.GROUP_ID_NOT_FOUND, ErrorCode.UNSUPPORTED_VERSION)
+
+
+def _named_error(group_id: str, error: KafkaError) -> Exception:
+    if error.code is ErrorCode.GROUP_ID_NOT_FOUND:
+        return GroupMissing(group_id)
+    if error.code is ErrorCode.NON_EMPTY_GROUP:
+        return GroupActive(group_id)
+    return error
+
+
+async def _list(
+    connection: Connection, node_id: int, states: Collection[str], types: Collection[str]
+) -> list[ListedGroup]:
+    from ottla.protocol.messages.list_groups import ListGroupsRequest
+
+    version = connection.version_of(ListGroupsRequest)
+    _check_filters(version, states, types)
+    request = ListGroupsRequest(states_filter=list(states), types_filter=list(types))
+    response = await connection.request(request, version=version)
+    raise_for(response.error_code)
+    return [_listed(found, node_id, version) for found in response.groups]
+
+
+def _check_filters(version: int, states: Collection[str], types: Collection[str]) -> None:
+    for wanted, since, what in ((states, STATES_FROM, "state"), (types, TYPES_FROM, "type")):
+        if wanted and version < since:
+            raise KafkaError(
+                ErrorCode.UNSUPPORTED_VERSION,
+                f"this cluster is too old to list groups by {what}; list all of them",
+            )
+
+
+def _listed(found: Any, node_id: int, version: int) -> ListedGroup:
+    return ListedGroup(
+        group_id=found.group_id,
+        type=found.group_type.lower() if version >= TYPES_FROM else None,
+        state=found.group_state if version >= STATES_FROM else None,
+        protocol_type=found.protocol_type,
+        coordinator=node_id,
+    )
+
+
+async def _describe(
+    connection: Connection, node_id: int, group_ids: list[str]
+) -> Answers[DescribedGroup]:
+    answers: Answers[DescribedGroup] = {}
+    if connection.versions.supports(ApiKey.CONSUMER_GROUP_DESCRIBE):
+        answers = await _describe_consumer(connection, node_id, group_ids)
+    # A coordinator says of a classic group that there is no such consumer group.
+    rest = [
+        group_id
+        for group_id in group_ids
+        if isinstance(found := answers.get(group_id), KafkaError | None)
+        and (found is None or found.code in _NOT_OF_THIS_PROTOCOL)
+    ]
+    if rest:
+        answers |= await _describe_classic(connection, node_id, rest)
+    return answers
 
 
 async def _describe_consumer(
@@ -124,20 +202,26 @@ async def _describe_classic(
     return answers
 
 
-def _check_filters(version: int, states: Collection[str], types: Collection[str]) -> None:
-    for wanted, since, what in ((states, STATES_FROM, "state"), (types, TYPES_FROM, "type")):
-        if wanted and version < since:
-            raise KafkaError(
-                ErrorCode.UNSUPPORTED_VERSION,
-                f"this cluster is too old to list groups by {what}; list all of them",
-            )
+def _identity(member: GroupMember | str) -> tuple[str, str | None]:
+    """(member id, instance id): the one that is known names the member."""
+    if isinstance(member, str):
+        return "", member
+    if member.instance_id is not None:
+        return "", member.instance_id
+    return member.member_id, None
 
 
-def _listed(found: Any, node_id: int, version: int) -> ListedGroup:
-    return ListedGroup(
-        group_id=found.group_id,
-        type=found.group_type.lower() if version >= TYPES_FROM else None,
-        state=found.group_state if version >= STATES_FROM else None,
-        protocol_type=found.protocol_type,
-        coordinator=node_id,
-    )
+async def _remove(
+    connection: Connection, group_id: str, members: list[tuple[str, str | None]], reason: str
+) -> dict[str, KafkaError | None] | KafkaError:
+    from ottla.protocol.messages.leave_group import LeaveGroupRequest, MemberIdentity
+
+    identities = [
+        MemberIdentity(member_id=member_id, group_instance_id=instance_id, reason=reason)
+        for member_id, instance_id in members
+    ]
+    response = await connection.request(LeaveGroupRequest(group_id=group_id, members=identities))
+    return error_of(response.error_code) or {
+        found.group_instance_id or found.member_id: error_of(found.error_code)
+        for found in response.members
+    }

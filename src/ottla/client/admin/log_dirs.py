@@ -1,0 +1,144 @@
+"""Administration of the data folders of brokers: what lies where, and moving it between them."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any, NamedTuple
+
+from ottla.client.admin.part import AdminPart, indexes_by_topic
+from ottla.client.network.coordinators import error_of, raise_for
+from ottla.client.values import TopicPartition
+from ottla.protocol.errors import KafkaError
+
+if TYPE_CHECKING:
+    from ottla.client.network.connection import Connection
+
+ERROR_FROM = 3
+
+
+@dataclass(frozen=True, slots=True)
+class Replica:
+    """The copy of a partition that lies in a folder."""
+
+    topic: str
+    partition: int
+    size_bytes: int
+    offset_lag: int
+    """How far it is behind: the high watermark, or for a future copy the current one."""
+    is_future: bool
+    """Whether it is being moved here, and takes the place of the other copy in the end."""
+
+
+@dataclass(frozen=True, slots=True)
+class LogDir:
+    broker: int
+    path: str
+    error: KafkaError | None
+    total_bytes: int | None
+    usable_bytes: int | None
+    replicas: tuple[Replica, ...]
+
+
+class ReplicaOf(NamedTuple):
+    """The copy of a partition that one broker keeps."""
+
+    topic: str
+    partition: int
+    broker: int
+
+
+class LogDirAdmin(AdminPart):
+    async def describe_log_dirs(
+        self,
+        brokers: Iterable[int] | None = None,
+        *,
+        partitions: Iterable[TopicPartition] | None = None,
+    ) -> list[LogDir]:
+        """The folders of all brokers, or of the named ones, with what they hold of `partitions`."""
+        from ottla.protocol.messages.describe_log_dirs import (
+            DescribableLogDirTopic,
+            DescribeLogDirsRequest,
+        )
+
+        topics = None
+        if partitions is not None:
+            topics = [
+                DescribableLogDirTopic(topic=name, partitions=indexes)
+                for name, indexes in indexes_by_topic(partitions).items()
+            ]
+
+        async def ask(node_id: int) -> list[LogDir]:
+            connection = await self._cluster.broker(node_id)
+            request = DescribeLogDirsRequest(topics=topics)
+            response = await connection.request(request)
+            if connection.version_of(request) >= ERROR_FROM:
+                raise_for(response.error_code)
+            return [_log_dir(node_id, result) for result in response.results]
+
+        return await self._of_each_broker(ask, brokers)
+
+    async def alter_replica_log_dirs(
+        self, moves: Mapping[ReplicaOf, str]
+    ) -> dict[ReplicaOf, KafkaError | None]:
+        """Move copies into the folders named; they move in the background, see `is_future`."""
+        outcome: dict[ReplicaOf, KafkaError | None] = {}
+        await self._cluster.retrying(lambda: self._cluster.refresh(()))
+        for node_id in sorted({one.broker for one in moves}):
+            own = {one: path for one, path in moves.items() if one.broker == node_id}
+            outcome |= await _move(await self._cluster.broker(node_id), node_id, own)
+        return outcome
+
+
+async def _move(
+    connection: Connection, node_id: int, moves: Mapping[ReplicaOf, str]
+) -> dict[ReplicaOf, KafkaError | None]:
+    from ottla.protocol.messages.alter_replica_log_dirs import (
+        AlterReplicaLogDir,
+        AlterReplicaLogDirsRequest,
+        AlterReplicaLogDirTopic,
+    )
+
+    by_path: dict[str, list[TopicPartition]] = {}
+    for one, path in moves.items():
+        by_path.setdefault(path, []).append(TopicPartition(one.topic, one.partition))
+    request = AlterReplicaLogDirsRequest(
+        dirs=[
+            AlterReplicaLogDir(
+                path=path,
+                topics=[
+                    AlterReplicaLogDirTopic(name=name, partitions=indexes)
+                    for name, indexes in indexes_by_topic(partitions).items()
+                ],
+            )
+            for path, partitions in by_path.items()
+        ]
+    )
+    response = await connection.request(request)
+    return {
+        ReplicaOf(topic.topic_name, found.partition_index, node_id): error_of(found.error_code)
+        for topic in response.results
+        for found in topic.partitions
+    }
+
+
+def _log_dir(node_id: int, result: Any) -> LogDir:
+    replicas = [
+        Replica(
+            topic.name,
+            partition.partition_index,
+            partition.partition_size,
+            partition.offset_lag,
+            partition.is_future_key,
+        )
+        for topic in result.topics
+        for partition in topic.partitions
+    ]
+    return LogDir(
+        node_id,
+        result.log_dir,
+        error_of(result.error_code),
+        result.total_bytes if result.total_bytes >= 0 else None,
+        result.usable_bytes if result.usable_bytes >= 0 else None,
+        tuple(sorted(replicas, key=lambda replica: (replica.topic, replica.partition))),
+    )

@@ -1,0 +1,217 @@
+"""Administration of topics: which there are, new ones, more partitions, and none any more."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import TYPE_CHECKING, Any
+
+from ottla.client.admin.part import AdminPart
+from ottla.client.errors import TopicMissing
+from ottla.client.network.coordinators import error_of
+from ottla.client.network.metadata import Topic
+from ottla.protocol.errors import ErrorCode, KafkaError
+from ottla.protocol.uuids import ZERO_UUID
+
+if TYPE_CHECKING:
+    from ottla.client.network.connection import Connection
+
+SERVER_DEFAULT = -1
+"""Let the broker's own setting say how many (num.partitions, default.replication.factor)."""
+
+TOPIC_STATES_FROM = 6
+
+
+@dataclass(frozen=True, slots=True)
+class NewTopic:
+    """A topic to be made. With `assignments` (partition to brokers) leave the two numbers alone."""
+
+    name: str
+    partitions: int = SERVER_DEFAULT
+    replication_factor: int = SERVER_DEFAULT
+    assignments: Mapping[int, Sequence[int]] | None = None
+    configs: Mapping[str, str] | None = None
+
+
+@dataclass(frozen=True, slots=True)
+class CreatedTopic:
+    """What a cluster says of a topic it has made; None for what an old one does not tell."""
+
+    name: str
+    topic_id: bytes | None
+    partitions: int | None
+    replication_factor: int | None
+
+
+class TopicAdmin(AdminPart):
+    # Which there are
+
+    async def list_topics(self, *, internal: bool = False) -> list[str]:
+        """The names of all topics, sorted; with `internal` the cluster's own too."""
+        found = await self.describe_topics()
+        return [
+            name
+            for name, topic in found.items()
+            if isinstance(topic, KafkaError) or internal or not topic.internal
+        ]
+
+    async def describe_topics(
+        self, names: Iterable[str] | None = None
+    ) -> dict[str, Topic | KafkaError]:
+        """The named topics, or all: partitions, leaders, replicas, those in sync.
+
+        >>> topics = await admin.describe_topics(["payments"])
+        >>> [partition.leader for partition in topics["payments"].partitions]
+        """
+        wanted = None if names is None else list(names)
+        view = await self._cluster.retrying(lambda: self._cluster.refresh(wanted))
+        return {name: _described(topic) for name, topic in sorted(view.topics.items())}
+
+    async def describe_topic(self, name: str) -> Topic:
+        """One topic; raises `TopicMissing` if there is none of this name."""
+        found = (await self.describe_topics([name]))[name]
+        if isinstance(found, KafkaError):
+            if found.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+                raise TopicMissing(name)
+            raise found
+        return found
+
+    # Changes
+
+    async def create_topics(
+        self, topics: Iterable[NewTopic | str], *, validate_only: bool = False
+    ) -> dict[str, CreatedTopic | KafkaError]:
+        """Make topics, each with settings of its own; a plain name takes the broker's defaults.
+
+        >>> await admin.create_topics([NewTopic("payments", partitions=6), "clicks"])
+        """
+        from ottla.protocol.messages.create_topics import CreateTopicsRequest
+
+        wanted = [NewTopic(topic) if isinstance(topic, str) else topic for topic in topics]
+        request = CreateTopicsRequest(
+            topics=[_creatable(topic) for topic in wanted],
+            timeout_ms=self._cluster.request_timeout_ms,
+            validate_only=validate_only,
+        )
+        response = await self._change(lambda _: request)
+        found = {
+            result.name: error_of(result.error_code, result.error_message) or _created(result)
+            for result in response.topics
+        }
+        return {topic.name: found[topic.name] for topic in wanted}
+
+    async def create_topic(
+        self,
+        name: str,
+        *,
+        partitions: int = SERVER_DEFAULT,
+        replication_factor: int = SERVER_DEFAULT,
+        assignments: Mapping[int, Sequence[int]] | None = None,
+        configs: Mapping[str, str] | None = None,
+        validate_only: bool = False,
+    ) -> CreatedTopic:
+        """Make one topic, or raise what is wrong with it.
+
+        >>> await admin.create_topic("payments", partitions=6, configs={"retention.ms": "86400000"})
+        """
+        topic = NewTopic(name, partitions, replication_factor, assignments, configs)
+        made = (await self.create_topics([topic], validate_only=validate_only))[name]
+        if isinstance(made, KafkaError):
+            raise made
+        return made
+
+    async def delete_topics(self, names: Iterable[str]) -> dict[str, KafkaError | None]:
+        """Remove topics with all their records; None for each that is gone."""
+        from ottla.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
+
+        wanted = list(dict.fromkeys(names))
+
+        def request(connection: Connection) -> DeleteTopicsRequest:
+            request = DeleteTopicsRequest(timeout_ms=self._cluster.request_timeout_ms)
+            if connection.version_of(request) >= TOPIC_STATES_FROM:
+                request.topics = [DeleteTopicState(name=name) for name in wanted]
+            else:
+                request.topic_names = wanted
+            return request
+
+        response = await self._change(request)
+        found = {
+            result.name: error_of(result.error_code, result.error_message)
+            for result in response.responses
+        }
+        return {name: found[name] for name in wanted}
+
+    async def delete_topic(self, name: str) -> None:
+        """Remove one topic; raises `TopicMissing` if there is none of this name."""
+        error = (await self.delete_topics([name]))[name]
+        if error is not None:
+            if error.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+                raise TopicMissing(name)
+            raise error
+
+    async def create_partitions(
+        self,
+        topic: str,
+        count: int,
+        *,
+        assignments: Sequence[Sequence[int]] | None = None,
+        validate_only: bool = False,
+    ) -> None:
+        """Grow a topic to `count` partitions; `assignments` are for the new ones, in order.
+
+        Keys move to other partitions by this, and there is no way back.
+        """
+        from ottla.protocol.messages.create_partitions import (
+            CreatePartitionsAssignment,
+            CreatePartitionsRequest,
+            CreatePartitionsTopic,
+        )
+
+        placed = None
+        if assignments is not None:
+            placed = [CreatePartitionsAssignment(broker_ids=list(ids)) for ids in assignments]
+        request = CreatePartitionsRequest(
+            topics=[CreatePartitionsTopic(name=topic, count=count, assignments=placed)],
+            timeout_ms=self._cluster.request_timeout_ms,
+            validate_only=validate_only,
+        )
+        (result,) = (await self._change(lambda _: request)).results
+        if error := error_of(result.error_code, result.error_message):
+            raise error
+
+
+def _described(topic: Topic) -> Topic | KafkaError:
+    if code := ErrorCode.of(topic.error_code):
+        return KafkaError(code, f"topic {topic.name!r}: {code.message}")
+    return topic
+
+
+def _creatable(topic: NewTopic) -> Any:
+    from ottla.protocol.messages.create_topics import (
+        CreatableReplicaAssignment,
+        CreatableTopic,
+        CreatableTopicConfig,
+    )
+
+    return CreatableTopic(
+        name=topic.name,
+        num_partitions=topic.partitions,
+        replication_factor=topic.replication_factor,
+        assignments=[
+            CreatableReplicaAssignment(partition_index=index, broker_ids=list(brokers))
+            for index, brokers in (topic.assignments or {}).items()
+        ],
+        configs=[
+            CreatableTopicConfig(name=key, value=value)
+            for key, value in (topic.configs or {}).items()
+        ],
+    )
+
+
+def _created(result: Any) -> CreatedTopic:
+    return CreatedTopic(
+        result.name,
+        result.topic_id if result.topic_id not in (None, ZERO_UUID) else None,
+        result.num_partitions if result.num_partitions >= 0 else None,
+        result.replication_factor if result.replication_factor >= 0 else None,
+    )

@@ -1,0 +1,118 @@
+"""Administration of users that sign in with SCRAM: the cluster keeps a salted hash of a password.
+
+The password itself never leaves this process.
+"""
+
+from __future__ import annotations
+
+import hashlib
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from enum import IntEnum
+from typing import Any, NamedTuple
+
+from ottla.client.admin.part import AdminPart
+from ottla.client.network.coordinators import error_of, raise_for
+from ottla.protocol.errors import ErrorCode, KafkaError
+
+ITERATIONS_DEFAULT = 4_096
+SALT_BYTES = 16
+
+
+class ScramMechanism(IntEnum):
+    SCRAM_SHA_256 = 1
+    SCRAM_SHA_512 = 2
+
+
+class ScramCredential(NamedTuple):
+    """How a user can sign in, as far as a cluster tells."""
+
+    mechanism: ScramMechanism
+    iterations: int
+
+
+@dataclass(frozen=True, slots=True)
+class ScramUpsertion:
+    """A new password for a user, who need not exist before."""
+
+    user: str
+    password: str = field(repr=False)
+    mechanism: ScramMechanism = ScramMechanism.SCRAM_SHA_512
+    iterations: int = ITERATIONS_DEFAULT
+
+
+@dataclass(frozen=True, slots=True)
+class ScramDeletion:
+    user: str
+    mechanism: ScramMechanism
+
+
+class UserAdmin(AdminPart):
+    async def describe_user_scram_credentials(
+        self, users: Iterable[str] | None = None
+    ) -> dict[str, list[ScramCredential] | KafkaError]:
+        """The mechanisms of the named users, or of all that have one."""
+        from ottla.protocol.messages.describe_user_scram_credentials import (
+            DescribeUserScramCredentialsRequest,
+            UserName,
+        )
+
+        names = None if users is None else [UserName(name=user) for user in users]
+        response = await self._ask_any(DescribeUserScramCredentialsRequest(users=names))
+        raise_for(response.error_code, response.error_message)
+        return {
+            found.user: error_of(found.error_code, found.error_message)
+            or [
+                ScramCredential(ScramMechanism(one.mechanism), one.iterations)
+                for one in found.credential_infos
+            ]
+            for found in response.results
+        }
+
+    async def alter_user_scram_credentials(
+        self, changes: Sequence[ScramUpsertion | ScramDeletion]
+    ) -> dict[str, KafkaError | None]:
+        """Set passwords and take mechanisms away; None for each user that is changed.
+
+        >>> await admin.alter_user_scram_credentials([ScramUpsertion("alice", "secret")])
+        """
+        from ottla.protocol.messages.alter_user_scram_credentials import (
+            AlterUserScramCredentialsRequest,
+            ScramCredentialDeletion,
+        )
+
+        upsertions = [
+            await self._upsertion(one) for one in changes if isinstance(one, ScramUpsertion)
+        ]
+        deletions = [
+            ScramCredentialDeletion(name=one.user, mechanism=one.mechanism)
+            for one in changes
+            if isinstance(one, ScramDeletion)
+        ]
+        request = AlterUserScramCredentialsRequest(upsertions=upsertions, deletions=deletions)
+        response = await self._change(lambda _: request)
+        return {
+            found.user: error_of(found.error_code, found.error_message)
+            for found in response.results
+        }
+
+    async def _upsertion(self, one: ScramUpsertion) -> Any:
+        from ottla.protocol.messages.alter_user_scram_credentials import ScramCredentialUpsertion
+
+        if not one.password:
+            raise KafkaError(
+                ErrorCode.UNACCEPTABLE_CREDENTIAL, f"the new password of {one.user!r} is empty"
+            )
+        digest = "sha256" if one.mechanism is ScramMechanism.SCRAM_SHA_256 else "sha512"
+        salt = self._cluster.runtime.random.randbytes(SALT_BYTES)
+        # Slow by intent, so beside the loop.
+        salted = await self._cluster.runtime.in_thread(
+            hashlib.pbkdf2_hmac, digest, one.password.encode(), salt, one.iterations
+        )
+        return ScramCredentialUpsertion(
+            name=one.user,
+            mechanism=one.mechanism,
+            iterations=one.iterations,
+            salt=salt,
+            salted_password=salted,
+        )

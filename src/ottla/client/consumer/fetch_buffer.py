@@ -132,6 +132,11 @@ class FetchBuffer:
             if not line.is_stale and not line.state.paused
         )
 
+    @property
+    def is_ready(self) -> bool:
+        """Whether something stands in the queue."""
+        return bool(self._queue)
+
     def _line(self, state: PartitionState) -> Line:
         line = self._lines.get(state)
         if line is None or line.is_stale:

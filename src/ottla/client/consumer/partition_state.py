@@ -15,6 +15,7 @@ from __future__ import annotations
 from enum import Enum
 
 from ottla.client.values import OffsetAndMetadata, TopicPartition
+from ottla.protocol.uuids import ZERO_UUID
 
 EARLIEST = -2
 LATEST = -1
@@ -44,6 +45,8 @@ class PartitionState:
         "preferred_replica",
         "preferred_until",
         "reset_to",
+        "rest_until",
+        "topic_id",
         "version",
     )
 
@@ -63,7 +66,12 @@ class PartitionState:
         """Why reading cannot go on until the application seeks."""
         self.paused = False
         self.preferred_replica = UNKNOWN
+        """The follower that the leader told us to read from (KIP-392)."""
         self.preferred_until = 0.0
+        self.rest_until = 0.0
+        """When to ask again after an error that may pass."""
+        self.topic_id = ZERO_UUID
+        """Of the topic that the position belongs to: one deleted and made anew is another."""
         self.high_watermark = UNKNOWN
         self.last_stable_offset = UNKNOWN
         self.log_start_offset = UNKNOWN

@@ -1,0 +1,218 @@
+"""The moving parts of a running consumer, put together, and how a call waits for records.
+
+subscriptions ──> positions ──> fetcher ──answers──> buffer ──> delivery ──> application
+      ^                            ^                   │room made
+  membership (the group)           └───────────────────┘
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import TypeVar
+
+from ottla.client.consumer.column_delivery import ColumnDelivery
+from ottla.client.consumer.delivery import Delivery
+from ottla.client.consumer.fetch_answers import FetchAnswers
+from ottla.client.consumer.fetch_buffer import FetchBuffer
+from ottla.client.consumer.fetch_places import FetchPlaces
+from ottla.client.consumer.fetcher import Fetcher
+from ottla.client.consumer.membership import make_membership
+from ottla.client.consumer.positions import Positions
+from ottla.client.consumer.record_decoder import RecordDecoder
+from ottla.client.consumer.subscriptions import Subscriptions
+from ottla.client.consumer.wake_signal import WakeSignal
+from ottla.client.errors import IllegalState, Wakeup
+from ottla.client.network.cluster import Cluster
+from ottla.client.network.metadata import ClusterView
+from ottla.client.settings.consumer import ConsumerSettings
+from ottla.protocol.errors import ErrorCode, KafkaError
+
+T = TypeVar("T")
+
+ATTEND_SLICE_S = 0.1
+"""How long the group is waited for at a time: `wakeup` must be heard in between."""
+WAIT_SLICE_S = 1.0
+"""How long records are waited for at a time: the group must hear that the application waits."""
+
+
+class Core:
+    def __init__(
+        self,
+        cluster: Cluster,
+        settings: ConsumerSettings,
+        subscriptions: Subscriptions,
+        decoder: RecordDecoder,
+    ) -> None:
+        metrics = cluster.metrics
+        self.cluster = cluster
+        self.subscriptions = subscriptions
+        self._settings = settings
+        self._clock = cluster.runtime.clock
+        self._signal = WakeSignal(cluster.runtime)
+        self.buffer = FetchBuffer(
+            subscriptions,
+            partition_bytes_max=settings.max_partition_fetch_bytes,
+            check_crcs=settings.check_crcs,
+            room_made=self._room_made,
+        )
+        self.positions = Positions(
+            cluster,
+            settings,
+            subscriptions,
+            self.buffer,
+            resolved=self._go_on,
+            raise_later=self._raise_later,
+        )
+        self._fetcher = self._make_fetcher()
+        self.delivery = Delivery(self.buffer, subscriptions, decoder, metrics)
+        self.columns = ColumnDelivery(self.buffer, subscriptions, metrics)
+        self.membership = make_membership(
+            cluster, settings, subscriptions, self._signal.set, metrics
+        )
+        if settings.group_id is not None:
+            self.positions.committed = self.membership.committed
+        self._error: Exception | None = None
+        self._is_woken = False
+        self._is_waiting = False
+        self.is_closed = False
+        self._stop_watching = cluster.on_change(self._metadata_changed)
+        subscriptions.assignment_changed = self.assignment_changed
+
+    def _make_fetcher(self) -> Fetcher:
+        cluster, metrics = self.cluster, self.cluster.metrics
+        positions = self.positions
+        places = FetchPlaces(
+            cluster, must_validate=positions.must_validate, recreated=positions.out_of_range
+        )
+        answers = FetchAnswers(
+            cluster,
+            self.buffer,
+            out_of_range=positions.out_of_range,
+            raise_later=self._raise_later,
+            metrics=metrics,
+        )
+        return Fetcher(
+            cluster,
+            self._settings,
+            self.subscriptions,
+            self.buffer,
+            places,
+            answers,
+            wake=self._signal.set,
+            metrics=metrics,
+        )
+
+    # What happens
+
+    def assignment_changed(self) -> None:
+        """Partitions came or went."""
+        self.buffer.clear_stale()
+        topics = {one.topic for one in self.subscriptions.states}
+        self.cluster.watch(topics, create_missing=self._settings.allow_auto_create_topics)
+        self.reading_changed()
+
+    def reading_changed(self) -> None:
+        """The application has sought, paused or resumed: other things are to be fetched."""
+        self.buffer.resume()
+        self.positions.work()
+        self._fetcher.is_due = True
+        self._signal.set()
+
+    def wakeup(self) -> None:
+        self._is_woken = True
+        self._signal.set()
+
+    def _room_made(self) -> None:
+        self._fetcher.room_made()
+
+    def _go_on(self) -> None:
+        """Positions have been found."""
+        self._fetcher.send()
+        self._signal.set()
+
+    def _metadata_changed(self, view: ClusterView) -> None:
+        for name in {one.topic for one in self.subscriptions.states}:
+            topic = view.topics.get(name)
+            if topic is not None and topic.error_code:
+                code = ErrorCode.of(topic.error_code)
+                if not code.retriable:
+                    self._raise_later(KafkaError(code, f"topic {name!r}: {code.message}"))
+        self._fetcher.send()
+
+    def _raise_later(self, error: Exception) -> None:
+        self._error = self._error or error
+        self._signal.set()
+
+    # Waiting
+
+    async def wait_for(self, take: Callable[[], T | None], deadline: float) -> T | None:
+        """What `take` gives as soon as it gives something; None at the deadline, or when closed.
+
+        The application has come back: it is done with what it had in its hands.
+        """
+        self._enter()
+        try:
+            self.subscriptions.settle()
+            # However much is there to be handed out: heartbeats and answers have their turn too.
+            await asyncio.sleep(0)
+            while not self.is_closed:
+                self.membership.polled()
+                self._raise_what_is_due()
+                await self._attend(deadline)
+                self._send_if_due()
+                if found := take():
+                    self._send_if_due()
+                    return found
+                wait_s = min(deadline - self._clock.now(), WAIT_SLICE_S)
+                if wait_s <= 0:
+                    return None
+                await self._signal.wait(wait_s)
+            return None
+        finally:
+            self._is_waiting = False
+
+    def _enter(self) -> None:
+        if self.is_closed:
+            raise IllegalState("the consumer is closed")
+        if self._is_waiting:
+            raise IllegalState(
+                "another task is waiting for records of this consumer; give each task its own"
+            )
+        self._is_waiting = True
+
+    async def _attend(self, deadline: float) -> None:
+        if not self.membership.needs_attention:
+            return
+        now = self._clock.now()
+        # What is there already is handed out between the steps of a rebalance.
+        limit = now if self.buffer.is_ready else min(deadline, now + ATTEND_SLICE_S)
+        await self.membership.attend(limit)
+
+    def _raise_what_is_due(self) -> None:
+        if self._is_woken:
+            self._is_woken = False
+            raise Wakeup()
+        error, self._error = self._error, None
+        if error is not None:
+            raise error
+
+    def _send_if_due(self) -> None:
+        if self._fetcher.is_due:
+            self._fetcher.send()
+
+    # The end
+
+    def stop(self) -> None:
+        """Calls that wait come back with nothing."""
+        self.is_closed = True
+        self._signal.set()
+
+    async def close(self, timeout_ms: int) -> None:
+        self.stop()
+        try:
+            await self.membership.close(timeout_ms)
+        finally:
+            self._stop_watching()
+            self._fetcher.close()
+            await self.positions.close()

@@ -1,0 +1,39 @@
+"""How a waiting call learns that something has happened: one waiter, woken from callbacks."""
+
+from __future__ import annotations
+
+import asyncio
+
+from ottla.runtime.runtime import Runtime
+
+
+class WakeSignal:
+    """`set` may come before the wait: then the wait ends at once. No task is made for waiting."""
+
+    __slots__ = ("_is_set", "_runtime", "_waiter")
+
+    def __init__(self, runtime: Runtime) -> None:
+        self._runtime = runtime
+        self._is_set = False
+        self._waiter: asyncio.Future[None] | None = None
+
+    def set(self) -> None:
+        self._is_set = True
+        self._end_wait()
+
+    async def wait(self, timeout_s: float) -> bool:
+        """Until `set`, at most this long; whether it was set. Clears it."""
+        if not self._is_set and timeout_s > 0:
+            self._waiter = asyncio.get_running_loop().create_future()
+            timer = self._runtime.call_later(timeout_s, self._end_wait)
+            try:
+                await self._waiter
+            finally:
+                timer.cancel()
+                self._waiter = None
+        was_set, self._is_set = self._is_set, False
+        return was_set
+
+    def _end_wait(self) -> None:
+        if self._waiter is not None and not self._waiter.done():
+            self._waiter.set_result(None)

@@ -83,9 +83,10 @@ class Unreachable(ClientError):
 
 
 class NoBrokerReachable(Unreachable):
-    def __init__(self, failures: Sequence[ClientError]) -> None:
+    def __init__(self, failures: Sequence[Exception]) -> None:
         self.failures = list(failures)
-        ClientError.__init__(self, "; ".join(str(failure) for failure in failures))
+        reasons = dict.fromkeys(str(failure) for failure in failures)
+        ClientError.__init__(self, "; ".join(reasons) or "no broker is known")
 
 
 class TlsFailed(ClientError):

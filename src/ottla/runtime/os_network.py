@@ -8,18 +8,23 @@ import logging
 import os
 import socket
 from collections.abc import Callable, Sequence
+from functools import partial
 from typing import Any
 
 from ottla.buffers import Buffer
 from ottla.runtime.disk import FileSlice
 from ottla.runtime.network import LEFT_TO_OS, BufferSizes, Listener, Socket
 from ottla.runtime.os_disk import IOV_MAX
+from ottla.runtime.racing import AllFailed, first_of
 
 log = logging.getLogger("ottla.network")
 
 ACCEPTS_PER_WAKEUP_MAX = 64
 ACCEPT_PAUSE_S = 1.0
 """How long to leave the queue alone when the machine has no descriptor or memory to spare."""
+
+NEXT_ADDRESS_AFTER_S = 0.25
+"""A host with several addresses: the next one is tried beside the first when that is so slow."""
 
 PORT_ATTEMPTS_MAX = 20
 _EXHAUSTED = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
@@ -227,15 +232,18 @@ class OsNetwork:
 
     async def connect(self, host: str, port: int) -> Socket:
         infos = await self._loop.getaddrinfo(host, port, type=socket.SOCK_STREAM)
-        errors: list[OSError] = []
-        for family, kind, protocol, _, address in dict.fromkeys(infos):
-            try:
-                return await self._connect_to(family, kind, protocol, address)
-            except OSError as error:
-                errors.append(error)
-        raise errors[0] if errors else OSError(errno.EADDRNOTAVAIL, f"{host} has no address")
+        attempts = [partial(self._connect_to, info) for info in dict.fromkeys(infos)]
+        if not attempts:
+            raise OSError(errno.EADDRNOTAVAIL, f"{host} has no address")
+        if len(attempts) == 1:
+            return await attempts[0]()
+        try:
+            return await first_of(attempts, stagger_s=NEXT_ADDRESS_AFTER_S, discard=_close)
+        except AllFailed as failed:
+            raise failed.errors[0] from None
 
-    async def _connect_to(self, family: int, kind: int, protocol: int, address: Any) -> Socket:
+    async def _connect_to(self, info: AddressInfo) -> Socket:
+        family, kind, protocol, _, address = info
         sock = socket.socket(family, kind, protocol)
         try:
             sock.setblocking(False)
@@ -244,6 +252,10 @@ class OsNetwork:
         except BaseException:
             sock.close()
             raise
+
+
+def _close(connected: Socket) -> None:
+    connected.close()
 
 
 def _bind_all(

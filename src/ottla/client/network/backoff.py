@@ -7,7 +7,7 @@ from collections.abc import Awaitable, Callable
 from random import Random
 from typing import TypeVar
 
-from ottla.client.errors import ConnectionLost, RequestTimedOut, Unreachable
+from ottla.client.errors import ConnectionLost, NoBrokerReachable, RequestTimedOut, Unreachable
 from ottla.protocol.errors import KafkaError
 from ottla.runtime.runtime import Runtime
 
@@ -62,7 +62,11 @@ def may_pass(error: BaseException, *, resend: bool = True) -> bool:
     """
     if isinstance(error, KafkaError):
         return error.code.retriable
-    return resend and isinstance(error, (ConnectionLost, RequestTimedOut, Unreachable))
+    if isinstance(error, NoBrokerReachable):
+        return any(map(may_pass, error.failures))
+    if isinstance(error, Unreachable):
+        return True
+    return resend and isinstance(error, (ConnectionLost, RequestTimedOut))
 
 
 async def retrying(

@@ -2,14 +2,14 @@
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import TypeVar
 
-from ottla.client.errors import Address, ClientError, NoBrokerReachable, TopicMissing, show_address
+from ottla.client.errors import Address, ClientError, TopicMissing, show_address
 from ottla.client.metrics import Metrics
 from ottla.client.network.addresses import parse_addresses
 from ottla.client.network.backoff import Backoff, Pauses, retrying
+from ottla.client.network.bootstrap import Bootstrap
 from ottla.client.network.connection import REQUEST_TIMEOUT_MS, Connection
 from ottla.client.network.finding import CoordinatorType, find_coordinators
 from ottla.client.network.metadata import Broker, ClusterView, Partition, Topic
@@ -50,7 +50,6 @@ class Cluster:
             request_timeout_ms=request_timeout_ms,
             default_api_timeout_ms=retry_within_ms,
         )
-        self._bootstrap = list(bootstrap)
         self.request_timeout_ms = settings.request_timeout_ms
         self.retry_within_ms = settings.default_api_timeout_ms
         self.metrics = Metrics(runtime.clock.now)
@@ -65,12 +64,18 @@ class Cluster:
         self._metadata = MetadataKeeper(
             runtime,
             self.any_broker,
-            max_age_ms=settings.metadata_max_age_ms,
-            retry_backoff_ms=settings.retry_backoff_ms,
-            retry_backoff_max_ms=settings.retry_backoff_max_ms,
+            start_over=self._pool.retire_all,
+            settings=settings,
         )
-        self._seed: Connection | None = None
-        self._opening = asyncio.Lock()
+        self._metadata.on_change(self._retire_moved)
+        self._bootstrap = Bootstrap(
+            runtime,
+            self._pool,
+            bootstrap,
+            lambda: self.view.brokers,
+            returns=settings.metadata_recovery_strategy == "rebootstrap",
+        )
+        self._places: dict[int, Address] = {}
         self._coordinators: dict[tuple[CoordinatorType, str], Broker] = {}
 
     @classmethod
@@ -86,20 +91,14 @@ class Cluster:
 
     def close(self) -> None:
         self._metadata.close()
+        self._bootstrap.close()
         self._pool.close()
-        if self._seed is not None:
-            self._seed.close()
 
     # Connections
 
     async def any_broker(self) -> Connection:
         """A connection to whichever broker answers: an open one, else through the bootstrap."""
-        async with self._opening:
-            for connection in (self._seed, *self._pool):
-                if connection is not None and not connection.closed:
-                    return connection
-            self._seed = await self._bootstrapped()
-            return self._seed
+        return await self._bootstrap.any_broker()
 
     async def broker(self, node_id: int) -> Connection:
         return await self.connection(node_id, "main")
@@ -132,15 +131,13 @@ class Cluster:
             )
         return known.host, known.port
 
-    async def _bootstrapped(self) -> Connection:
-        failures: list[ClientError] = []
-        known = [(broker.host, broker.port) for broker in self.view.brokers.values()]
-        for address in dict.fromkeys([*self._bootstrap, *known]):
-            try:
-                return await self._open(address)
-            except ClientError as error:
-                failures.append(error)
-        raise NoBrokerReachable(failures)
+    def _retire_moved(self, view: ClusterView) -> None:
+        """A broker that is somewhere else now is not to be asked where it was."""
+        places = {broker.node_id: (broker.host, broker.port) for broker in view.brokers.values()}
+        for node_id, place in places.items():
+            if self._places.get(node_id, place) != place:
+                self._pool.retire(node_id)
+        self._places |= places
 
     async def _open(self, address: Address) -> Connection:
         return await open_connection(
@@ -238,7 +235,9 @@ class Cluster:
         """The topic with a leader for each partition; `TopicMissing` if there is none."""
 
         async def attempt() -> Topic:
-            topic = (await self.refresh([name], create_missing=create_missing)).topics[name]
+            topic = (await self.refresh([name], create_missing=create_missing)).topics.get(name)
+            if topic is None:
+                raise TopicMissing(name)
             for code in (topic.error_code, *(p.error_code for p in topic.partitions)):
                 self._raise_for(code, name, create_missing)
             return topic

@@ -69,6 +69,9 @@ class ClusterView:
         topics = newer if complete else {**self.topics, **newer}
         return replace(answer, topics=topics)
 
+    def only(self, topics: Iterable[str]) -> ClusterView:
+        return replace(self, topics={name: self.topics[name] for name in topics})
+
     def without(self, topics: Iterable[str]) -> ClusterView:
         gone = set(topics)
         return replace(
@@ -94,19 +97,19 @@ class ClusterView:
 
 
 def _newer(known: Topic | None, told: Topic) -> Topic:
-    """A broker that lags behind must not bring back a leader that has been deposed since."""
-    if known is None or known.topic_id != told.topic_id:
+    """A broker that lags behind must not bring back a leader that has been deposed since, nor take
+    away partitions that have been added. A topic of another id is another topic."""
+    if known is None or told.error_code or known.topic_id != told.topic_id:
         return told
-    return replace(
-        told,
-        partitions=tuple(
-            known.partitions[one.index]
-            if one.index < len(known.partitions)
-            and 0 <= one.leader_epoch < known.partitions[one.index].leader_epoch
-            else one
-            for one in told.partitions
-        ),
-    )
+    later = [
+        known.partitions[one.index] if _is_older(one, known.partitions) else one
+        for one in told.partitions
+    ]
+    return replace(told, partitions=(*later, *known.partitions[len(later) :]))
+
+
+def _is_older(told: Partition, known: tuple[Partition, ...]) -> bool:
+    return told.index < len(known) and 0 <= told.leader_epoch < known[told.index].leader_epoch
 
 
 def view_of(response: Any) -> ClusterView:

@@ -10,15 +10,21 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections.abc import Awaitable, Callable, Iterable
+from dataclasses import replace
+from typing import Any
 
-from ottla.client.network.backoff import Pauses
+from ottla.client.network.backoff import Pauses, may_pass
 from ottla.client.network.connection import Connection
 from ottla.client.network.metadata import Broker, ClusterView, Topic, view_of
+from ottla.client.settings.common import ClientSettings
 from ottla.client.values import TopicPartition
-from ottla.protocol.errors import ErrorCode
+from ottla.protocol.errors import ErrorCode, KafkaError
 from ottla.runtime.runtime import Runtime, Timer
 
 log = logging.getLogger("ottla.client")
+
+CREATION_IS_ASKED_FROM = 4
+"""Of Metadata: older ones create what is missing, where the broker allows it."""
 
 Listener = Callable[[ClusterView], None]
 
@@ -29,17 +35,21 @@ class MetadataKeeper:
         runtime: Runtime,
         any_broker: Callable[[], Awaitable[Connection]],
         *,
-        max_age_ms: int,
-        retry_backoff_ms: int,
-        retry_backoff_max_ms: int,
+        start_over: Callable[[], None],
+        settings: ClientSettings,
     ) -> None:
+        """`start_over` ends what is connected, before the cluster is sought anew."""
         self.view = ClusterView(None, -1)
         self.failure: Exception | None = None
         """Why the last refresh in the background failed; None if it did not."""
         self._runtime = runtime
         self._any_broker = any_broker
-        self._max_age_s = max_age_ms / 1000
-        self._pauses = Pauses(retry_backoff_ms, retry_backoff_max_ms)
+        self._start_over = start_over
+        self._max_age_s = settings.metadata_max_age_ms / 1000
+        self._stale_max_s = settings.metadata_recovery_rebootstrap_trigger_ms / 1000
+        self._rebootstraps = settings.metadata_recovery_strategy == "rebootstrap"
+        self._pauses = Pauses(settings.retry_backoff_ms, settings.retry_backoff_max_ms)
+        self._fresh_at = runtime.clock.now()
         self._watched: dict[str, None] = {}
         self._new: dict[str, None] = {}
         self._watches_all = False
@@ -116,6 +126,19 @@ class MetadataKeeper:
         self, topics: Iterable[str] | None = None, *, create_missing: bool = False
     ) -> ClusterView:
         """Ask anew for these topics (None: all) and for the brokers; remembered in `view`."""
+        names = None if topics is None else list(topics)
+        response = await self._ask(names, create_missing)
+        if response.error_code == ErrorCode.REBOOTSTRAP_REQUIRED:
+            self._forget_brokers()
+            response = await self._ask(names, create_missing)
+        if response.error_code:
+            raise KafkaError(ErrorCode.of(response.error_code))
+        answer = view_of(response)
+        self._fresh_at = self._runtime.clock.now()
+        self._adopt(self.view.merged(answer, complete=names is None))
+        return self.view.only(answer.topics)
+
+    async def _ask(self, topics: list[str] | None, create_missing: bool) -> Any:
         from ottla.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 
         connection = await self._any_broker()
@@ -124,17 +147,24 @@ class MetadataKeeper:
         if topics is not None:
             wanted = [MetadataRequestTopic(name=name) for name in topics]
         request = MetadataRequest(topics=wanted)
-        if version >= 4:
+        if version >= CREATION_IS_ASKED_FROM:
             request.allow_auto_topic_creation = create_missing
-        answer = view_of(await connection.request(request, version=version))
-        self._adopt(self.view.merged(answer, complete=topics is None))
-        return answer
+        return await connection.request(request, version=version)
+
+    def _forget_brokers(self) -> None:
+        """They may all be others by now (KIP-1102): seek the cluster as at first."""
+        self.view = replace(self.view, brokers={}, controller_id=-1)
+        self._fresh_at = self._runtime.clock.now()
+        self._start_over()
 
     def _adopt(self, view: ClusterView) -> None:
         self.view = view
+        self._tell()
+
+    def _tell(self) -> None:
         for listener in list(self._listeners):
             try:
-                listener(view)
+                listener(self.view)
             except Exception:
                 log.exception("a listener for metadata failed")
 
@@ -176,9 +206,7 @@ class MetadataKeeper:
                 None if self._watches_all else list(topics), create_missing=self._create_missing
             )
         except Exception as error:
-            log.debug("metadata could not be refreshed: %s", error)
-            self.failure = error
-            self._wanted = True
+            self._failed(error)
         else:
             self.failure = None
             self._wanted |= any(map(self._is_unsettled, topics))
@@ -187,6 +215,16 @@ class MetadataKeeper:
             self._pauses.reset()
         pause_s = self._pauses.next_s(self._runtime.random)
         self._not_before = self._runtime.clock.now() + pause_s
+
+    def _failed(self, error: Exception) -> None:
+        log.debug("metadata could not be refreshed: %s", error)
+        self.failure = error
+        self._wanted = may_pass(error)
+        if not self._wanted:
+            self._tell()  # whoever waits for an answer need not wait until his deadline
+        stale_s = self._runtime.clock.now() - self._fresh_at
+        if self._rebootstraps and self.view.brokers and stale_s > self._stale_max_s:
+            self._forget_brokers()
 
     def _is_unsettled(self, name: str) -> bool:
         topic = self.view.topics.get(name)

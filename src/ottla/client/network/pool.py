@@ -8,15 +8,16 @@ is left alone for a while that grows with every failure.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable, Iterator
-from typing import Literal
+from collections.abc import Awaitable, Callable
+from typing import Literal, TypeVar
 
-from ottla.client.errors import Address, ConnectionLost
+from ottla.client.errors import Address, IllegalState
 from ottla.client.network.backoff import Pauses
 from ottla.client.network.connection import Connection
 from ottla.runtime.runtime import Runtime, Timer
 
 Purpose = Literal["main", "fetch", "coordinator"]
+T = TypeVar("T")
 Dial = Callable[[Address], Awaitable[Connection]]
 
 
@@ -40,15 +41,24 @@ class Pool:
         self._sweeper: Timer | None = None
         self._closed = False
 
-    def __iter__(self) -> Iterator[Connection]:
-        return (connection for connection in self._open.values() if connection.failure is None)
-
     def get(self, node_id: int, purpose: Purpose = "main") -> Connection | None:
         """The open connection, if there is one."""
         connection = self._open.get((node_id, purpose))
         if connection is None or connection.failure is not None:
             return None
         return connection
+
+    def least_loaded(self) -> Connection | None:
+        """Of those for everything: the one with the fewest open requests."""
+        ready = [
+            connection
+            for (_, purpose), connection in self._open.items()
+            if purpose == "main" and connection.failure is None
+        ]
+        now = self._runtime.clock.now()
+        return min(
+            ready, key=lambda one: (max(one.throttled_until, now), one.in_flight), default=None
+        )
 
     def is_backing_off(self, node_id: int) -> bool:
         retry = self._retry.get(node_id)
@@ -61,15 +71,14 @@ class Pool:
         if (connection := self.get(node_id, purpose)) is not None:
             return connection
         if self._closed:
-            raise ConnectionLost(address, "this client is closed")
+            raise IllegalState("this client is closed")
         key = (node_id, purpose)
         task = self._dialing.get(key)
         if task is None:
             task = asyncio.create_task(self._make(key, address), name=f"dial {node_id} {purpose}")
             self._dialing[key] = task
             task.add_done_callback(lambda done: self._dialed(key, done))
-        # One caller that gives up does not take the attempt from the others.
-        return await asyncio.shield(task)
+        return await shared(task)
 
     async def _make(self, key: tuple[int, str], address: Address) -> Connection:
         node_id = key[0]
@@ -79,13 +88,18 @@ class Pool:
         try:
             connection = await self._dial(address)
         except Exception:
-            retry = self._retry.setdefault(node_id, _Retry(Pauses(*self._backoff_ms)))
-            retry.at = self._runtime.clock.now() + retry.pauses.next_s(self._runtime.random)
+            self._back_off(node_id)
             raise
         self._retry.pop(node_id, None)
         self._open[key] = connection
         self._sweep_later()
         return connection
+
+    def _back_off(self, node_id: int) -> None:
+        retry = self._retry.get(node_id)
+        if retry is None:
+            retry = self._retry[node_id] = _Retry(Pauses(*self._backoff_ms))
+        retry.at = self._runtime.clock.now() + retry.pauses.next_s(self._runtime.random)
 
     def _dialed(self, key: tuple[int, str], task: asyncio.Task[Connection]) -> None:
         if self._dialing.get(key) is task:
@@ -98,6 +112,11 @@ class Pool:
         self._retry.pop(node_id, None)
         for key in [key for key in self._open if key[0] == node_id]:
             self._open.pop(key).close_when_idle()
+
+    def retire_all(self) -> None:
+        """Whatever was known of brokers may be wrong: begin anew."""
+        for node_id in {node_id for node_id, _ in self._open} | self._retry.keys():
+            self.retire(node_id)
 
     def close(self) -> None:
         self._closed = True
@@ -126,6 +145,17 @@ class Pool:
             connection.close()
         if self._open:
             self._sweep_later()
+
+
+async def shared(task: asyncio.Task[T]) -> T:
+    """One caller that gives up does not take an attempt from the others."""
+    try:
+        return await asyncio.shield(task)
+    except asyncio.CancelledError:
+        caller = asyncio.current_task()
+        if task.cancelled() and caller is not None and not caller.cancelling():
+            raise IllegalState("this client is closed") from None
+        raise
 
 
 class _Retry:

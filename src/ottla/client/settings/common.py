@@ -22,6 +22,8 @@ class ClientOptions(TypedDict, total=False):
     request_timeout_ms: int
     default_api_timeout_ms: int
     metadata_max_age_ms: int
+    metadata_recovery_strategy: Literal["rebootstrap", "none"]
+    metadata_recovery_rebootstrap_trigger_ms: int
     connections_max_idle_ms: int
     reconnect_backoff_ms: int
     reconnect_backoff_max_ms: int
@@ -55,6 +57,10 @@ class ClientSettings:
     """How long a call that asks the cluster keeps trying."""
     metadata_max_age_ms: int = 300_000
     """How old knowledge of topics and leaders may grow."""
+    metadata_recovery_strategy: Literal["rebootstrap", "none"] = "rebootstrap"
+    """When no known broker can be reached: `rebootstrap` goes back to bootstrap_servers."""
+    metadata_recovery_rebootstrap_trigger_ms: int = 300_000
+    """After so long without fresh metadata all brokers are forgotten, and sought anew."""
     connections_max_idle_ms: int = 540_000
     """Connections that nobody used for so long are closed."""
     reconnect_backoff_ms: int = 50
@@ -99,6 +105,9 @@ class ClientSettings:
             ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"),
         )
         check_choice(
+            "metadata_recovery_strategy", self.metadata_recovery_strategy, ("rebootstrap", "none")
+        )
+        check_choice(
             "sasl_mechanism",
             self.sasl_mechanism,
             ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER"),
@@ -109,6 +118,7 @@ _DURATIONS_MS = (
     "request_timeout_ms",
     "default_api_timeout_ms",
     "metadata_max_age_ms",
+    "metadata_recovery_rebootstrap_trigger_ms",
     "connections_max_idle_ms",
     "reconnect_backoff_ms",
     "reconnect_backoff_max_ms",

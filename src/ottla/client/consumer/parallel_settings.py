@@ -1,0 +1,66 @@
+"""How records are worked on in parallel."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
+from typing import Any, Literal, TypedDict
+
+from ottla.client.errors import BadSetting
+from ottla.client.values import AnyRecord
+
+Ordering = Literal["key", "partition", "unordered"]
+Handler = Callable[[AnyRecord], Awaitable[Any] | Any]
+"""A coroutine function runs on the event loop, a plain one in a thread."""
+OnFailure = Callable[[AnyRecord, Exception], Awaitable[Any] | Any]
+
+BUFFERED_PER_WORKER = 32
+DRAIN_TIMEOUT_MS = 30_000
+
+
+class ParallelOptions(TypedDict, total=False):
+    concurrency: int
+    ordering: Ordering
+    max_buffered: int | None
+    retries: int
+    retry_backoff_ms: int
+    retry_backoff_max_ms: int
+    on_failure: OnFailure | None
+    drain_timeout_ms: int
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ParallelSettings:
+    concurrency: int = 16
+    """How many records are worked on at the same time."""
+    ordering: Ordering = "key"
+    """key: records of one key in order, records without a key in any; partition: all of a partition
+    in order; unordered: any order."""
+    max_buffered: int | None = None
+    """Records taken from the consumer and not done, at most; None: 32 for each worker."""
+    retries: int = 0
+    """How often a record whose handler raised is tried again."""
+    retry_backoff_ms: int = 100
+    """The pause before it; doubled each time, up to `retry_backoff_max_ms`."""
+    retry_backoff_max_ms: int = 10_000
+    on_failure: OnFailure | None = None
+    """Called with the record and the last error when it is given up; the record then counts as
+    done. None: processing stops, and the error is raised."""
+    drain_timeout_ms: int = DRAIN_TIMEOUT_MS
+    """How long records that are being worked on are waited for when a partition is given up, or
+    processing ends."""
+
+    def __post_init__(self) -> None:
+        for name in ("concurrency", "max_buffered"):
+            value = getattr(self, name)
+            if value is not None and value < 1:
+                raise BadSetting(name, f"{value} is below the least allowed, 1")
+        if self.ordering not in ("key", "partition", "unordered"):
+            raise BadSetting("ordering", f"{self.ordering!r} is none of: key, partition, unordered")
+
+    @property
+    def buffered_max(self) -> int:
+        return self.max_buffered or self.concurrency * BUFFERED_PER_WORKER
+
+    def pause_ms(self, attempt: int) -> float:
+        return min(self.retry_backoff_max_ms, self.retry_backoff_ms * 2.0**attempt)

@@ -41,12 +41,15 @@ class Subscriptions:
     def __init__(self) -> None:
         self.topics: frozenset[str] = frozenset()
         """What was subscribed to; for a pattern, the topics that match it now."""
-        self.pattern: Pattern[str] | None = None
+        self.pattern: Pattern[str] | str | None = None
+        """As a plain text it is for the coordinator to match (the new protocol)."""
         self.is_manual = False
         self.listener: RebalanceListener | None = None
         self.states: dict[TopicPartition, PartitionState] = {}
         self.assignment_changed: Callable[[], None] = _nothing
         """Called after partitions came or went."""
+        self.done_by: Callable[[TopicPartition], OffsetAndMetadata | None] | None = None
+        """Says what is consumed of a partition whose records are worked on in parallel."""
         self.in_hand = InHand()
         self._held: dict[PartitionState, OffsetAndMetadata] = {}
         # Where partitions stood before the records that the application has in its hands.
@@ -61,7 +64,7 @@ class Subscriptions:
     def subscribe(
         self,
         topics: Iterable[str] | None = None,
-        pattern: Pattern[str] | None = None,
+        pattern: Pattern[str] | str | None = None,
         listener: RebalanceListener | None = None,
     ) -> None:
         """Replaces what was subscribed to; the partitions stay until the group has decided anew."""
@@ -213,6 +216,8 @@ class Subscriptions:
             self.in_hand.record = self.in_hand.state = None
 
     def _consumed(self, state: PartitionState) -> OffsetAndMetadata:
+        if self.done_by is not None and (done := self.done_by(state.partition)) is not None:
+            return done
         record = self.in_hand.record
         if record is not None and state is self.in_hand.state:
             return OffsetAndMetadata(record.offset, "", record.leader_epoch)

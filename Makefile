@@ -4,6 +4,7 @@ VENV := .venv
 BIN := $(VENV)/bin
 RUN_READY := $(VENV)/.ready-run
 DEV_READY := $(VENV)/.ready-dev
+COMPILED := setup.py $(wildcard src/ottla/records/native/*.pyx src/ottla/records/native/*.pxd)
 
 .PHONY: run setup test check format bench sim soak lock clean
 
@@ -38,7 +39,7 @@ $(VENV)/bin/python:
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Ottla needs Python 3.11 or newer; name one with PYTHON=...")'
 	$(PYTHON) -m venv $(VENV)
 
-$(RUN_READY): $(VENV)/bin/python requirements/run.lock pyproject.toml
+$(RUN_READY): $(VENV)/bin/python requirements/run.lock pyproject.toml $(COMPILED)
 	$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements/run.lock
 	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --editable .
 	@touch $@
@@ -55,4 +56,4 @@ lock: $(VENV)/bin/python  ## refresh requirements/*.lock from pyproject.toml
 		--custom-compile-command 'make lock' -c requirements/run.lock --group dev -o requirements/dev.lock pyproject.toml
 
 clean:
-	rm -rf $(VENV) build dist *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis
+	rm -rf $(VENV) build dist src/ottla/records/native/*.so *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis

@@ -4,10 +4,16 @@ Each module of `native` has a twin of the same name in `pure` that does the same
 code outside this room imports from here and does not know which one it got.
 """
 
-from ottla.records.pure.consumer_records import consumer_records
-from ottla.records.pure.murmur2 import murmur2, partition_rows
-from ottla.records.pure.record_columns import RecordColumns
-from ottla.records.pure.writer import PayloadWriter, record_size_max
+try:
+    from ottla.records.native.consumer_records import consumer_records
+    from ottla.records.native.murmur2 import murmur2, partition_rows
+    from ottla.records.native.record_columns import RecordColumns
+    from ottla.records.native.writer import PayloadWriter, record_size_max
+except ImportError:
+    from ottla.records.pure.consumer_records import consumer_records
+    from ottla.records.pure.murmur2 import murmur2, partition_rows
+    from ottla.records.pure.record_columns import RecordColumns
+    from ottla.records.pure.writer import PayloadWriter, record_size_max
 
 __all__ = [
     "NATIVE",
@@ -19,5 +25,5 @@ __all__ = [
     "record_size_max",
 ]
 
-NATIVE = False
+NATIVE = PayloadWriter.__module__.startswith("ottla.records.native.")
 """Whether this is the compiled code."""

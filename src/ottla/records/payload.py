@@ -67,16 +67,40 @@ def decode_records(
     return _decode(payload, count, base_offset, base_timestamp, append_time)
 
 
+def explain_damage(
+    payload: bytes,
+    count: int,
+    base_offset: int,
+    base_timestamp: int,
+    append_time: int | None,
+    index: int,
+    position: int,
+) -> InvalidBatch:
+    """What is wrong with the record number `index`, which begins at `position`, or after it."""
+    try:
+        decode_records(payload, count, base_offset, base_timestamp)
+        for _ in _decode(payload, count, base_offset, base_timestamp, append_time, index, position):
+            pass
+    except InvalidBatch as error:
+        return error
+    return damaged(f"record {index} of {count} at byte {position} cannot be read")
+
+
 def _decode(
-    payload: bytes, count: int, base_offset: int, base_timestamp: int, append_time: int | None
+    payload: bytes,
+    count: int,
+    base_offset: int,
+    base_timestamp: int,
+    append_time: int | None,
+    index: int = 0,
+    position: int = 0,
 ) -> Iterator[Record]:
     # One loop without calls for one-byte varints: a call for each would double the time. A slice
     # over the end comes out short without an error, so the check of the end position at the bottom
     # is what catches every wrong length.
     new_record = tuple.__new__
-    position = 0
     try:
-        for _ in range(count):
+        for _ in range(index, count):
             raw = payload[position]
             if raw < 0x80:
                 position += 1
@@ -159,6 +183,8 @@ def _decode_headers(payload: bytes, position: int) -> tuple[Headers, int]:
         else:
             headers.append((key, payload[position : position + length]))
             position += length
+    if position > len(payload):
+        raise IndexError  # like every other length that runs over the end
     return tuple(headers), position
 
 

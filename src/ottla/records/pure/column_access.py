@@ -3,7 +3,7 @@
 import struct
 from typing import Any
 
-_INT32 = struct.Struct("<i")
+_SPAN = struct.Struct("<ii")
 _INT64 = struct.Struct("<q")
 
 
@@ -12,40 +12,38 @@ class BytesColumn:
 
     def __init__(self, name: str, count: int, offsets: Any, data: Any, validity: Any) -> None:
         self._name = name
-        self._offsets = (
+        self.offsets = (
             None if offsets is None else checked(offsets, f"{name} offsets", count + 1, 4)
         )
-        self._data = _view(b"" if data is None else data)
+        self.data = _view(b"" if data is None else data)
         bits = (
             None if validity is None else checked(validity, f"{name} validity", (count + 7) // 8, 1)
         )
-        self._validity = bits
+        self.validity = bits
 
     def at(self, row: int) -> bytes | None:
-        if self._offsets is None or (
-            self._validity is not None and not self._validity[row >> 3] >> (row & 7) & 1
+        if self.offsets is None or (
+            self.validity is not None and not self.validity[row >> 3] >> (row & 7) & 1
         ):
             return None
-        start, end = span(self._offsets, row, len(self._data), self._name)
-        return bytes(self._data[start:end])
+        start, end = span(self.offsets, row, len(self.data), self._name)
+        return bytes(self.data[start:end])
 
 
 class IntColumn:
-    """`count` rows of int32 or int64."""
+    """`count` rows of int64."""
 
-    def __init__(self, name: str, count: int, values: Any, size: int) -> None:
-        self._values = checked(values, name, count, size)
-        self._unpack = (_INT32 if size == _INT32.size else _INT64).unpack_from
-        self._size = size
+    def __init__(self, name: str, count: int, values: Any) -> None:
+        self.values = checked(values, name, count, _INT64.size)
 
     def at(self, row: int) -> int:
-        value: int = self._unpack(self._values, row * self._size)[0]
+        value: int = _INT64.unpack_from(self.values, row * _INT64.size)[0]
         return value
 
 
 def span(offsets: memoryview, row: int, end: int, name: str) -> tuple[int, int]:
     """Where row `row` begins and ends, which must lie within `end`."""
-    first, behind = struct.unpack_from("<ii", offsets, 4 * row)
+    first, behind = _SPAN.unpack_from(offsets, 4 * row)
     if not 0 <= first <= behind <= end:
         raise ValueError(
             f"row {row} of the {name} column spans {first} to {behind}, "
@@ -65,4 +63,5 @@ def checked(buffer: Any, name: str, items: int, size: int) -> memoryview:
 
 
 def _view(buffer: Any) -> memoryview:
-    return memoryview(buffer).cast("B")
+    view = memoryview(buffer)
+    return view.cast("B") if view.nbytes else memoryview(b"")  # nothing cannot be cast

@@ -35,11 +35,15 @@ def partition_rows(
     key_offsets: Any, key_data: Any, key_validity: Any, count: int, partition_count: int
 ) -> bytes:
     """The partition of every row of a key column, an int32 each; -1 where the key is null."""
-    if partition_count < 1:
-        raise ValueError(f"a topic has at least 1 partition, not {partition_count}")
+    check_partition_count(partition_count)
     keys = BytesColumn("key", count, key_offsets, key_data, key_validity)
     partitions = [
         _NO_PARTITION if key is None else (murmur2(key) & _POSITIVE) % partition_count
         for key in map(keys.at, range(count))
     ]
     return struct.pack(f"<{count}i", *partitions)
+
+
+def check_partition_count(count: int) -> None:
+    if count < 1:
+        raise ValueError(f"a topic has at least 1 partition, not {count}")

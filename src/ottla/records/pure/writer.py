@@ -1,5 +1,6 @@
 """Records -> the payload of a batch, one at a time or from columns."""
 
+import struct
 from collections.abc import Iterable
 from typing import Any
 
@@ -15,8 +16,9 @@ from ottla.records.payload import (
     encode_headers,
     varint,
 )
-from ottla.records.pure.column_access import BytesColumn, IntColumn, checked, span
+from ottla.records.pure.row_source import RowSource, check_range
 
+_INT32 = struct.Struct("<i")
 HeaderPairs = Iterable[tuple[str, Buffer | None]]
 
 PAYLOAD_BYTES_MAX = INT32_MAX - (HEADER_SIZE - LOG_OVERHEAD)
@@ -53,10 +55,9 @@ class PayloadWriter:
         """Add a record; the new size. A record that is refused leaves the writer as it was."""
         key_bytes = None if key is None else as_bytes(key, "key")
         value_bytes = None if value is None else as_bytes(value, "value")
-        pairs = tuple((name, _header_value(value)) for name, value in headers)
-        encoded = self._encode(
-            timestamp, key_bytes, value_bytes, encode_headers(pairs) if pairs else NO_HEADERS
-        )
+        pairs = tuple((header_name(name), _header_value(content)) for name, content in headers)
+        encoded_headers = encode_headers(pairs) if pairs else NO_HEADERS
+        encoded = self._encode(timestamp, key_bytes, value_bytes, encoded_headers)
         self._add(timestamp, encoded)
         return len(self._data)
 
@@ -75,12 +76,11 @@ class PayloadWriter:
         An empty writer takes one record of any size. `timestamp` stands in where the columns have
         no timestamps.
         """
-        source = _RowSource(columns, timestamp)
-        numbers = range(columns.count) if rows is None else _RowNumbers(rows, stop, columns.count)
-        if not 0 <= start <= stop or (rows is None and stop > columns.count):
-            raise ValueError(f"rows {start} to {stop} are not among {columns.count}")
+        source = RowSource(columns, timestamp)
+        numbers = check_range(rows, start, stop, source.count)
         for index in range(start, stop):
-            time, key, value, headers = source.row(numbers[index])
+            row = index if numbers is None else _INT32.unpack_from(numbers, 4 * index)[0]
+            time, key, value, headers = source.row(row)
             encoded = self._encode(time, key, value, headers)
             if self.count and len(self._data) + len(encoded) > size_limit:
                 return index - start
@@ -102,7 +102,7 @@ class PayloadWriter:
     ) -> bytes:
         delta = timestamp - self.base_timestamp if self.count else 0
         if not (INT64_MIN <= timestamp <= INT64_MAX and INT64_MIN <= delta <= INT64_MAX):
-            raise OverflowError(f"timestamp {timestamp} is too far from {self.base_timestamp}")
+            raise too_far(timestamp, self.base_timestamp)
         body = b"".join(
             (
                 b"\x00",
@@ -114,9 +114,7 @@ class PayloadWriter:
             )
         )
         if len(self._data) + len(body) + _LENGTH_MAX > PAYLOAD_BYTES_MAX:
-            raise OverflowError(
-                f"{len(body)} bytes more do not fit into a batch: its size is an int32"
-            )
+            raise no_room(len(body))
         return varint(len(body)) + body
 
     def _add(self, timestamp: int, encoded: bytes) -> None:
@@ -128,82 +126,24 @@ class PayloadWriter:
         self.count += 1
 
 
-class _RowNumbers:
-    """The row numbers that came from elsewhere, each checked when it is looked up."""
-
-    def __init__(self, rows: Any, stop: int, count: int) -> None:
-        self._rows = IntColumn("row numbers", stop, rows, 4)
-        self._count = count
-
-    def __getitem__(self, index: int) -> int:
-        row = self._rows.at(index)
-        if not 0 <= row < self._count:
-            raise ValueError(f"there is no row {row} among {self._count}")
-        return row
+def too_far(timestamp: int, base_timestamp: int) -> OverflowError:
+    return OverflowError(f"timestamp {timestamp} is too far from {base_timestamp}, the first one")
 
 
-class _RowSource:
-    """Columns, read row by row."""
-
-    def __init__(self, columns: ColumnBuffers, timestamp: int | None) -> None:
-        count = columns.count
-        self._timestamp = timestamp
-        self._times = None
-        if columns.timestamps is not None:
-            self._times = IntColumn("timestamps", count, columns.timestamps, 8)
-        elif timestamp is None:
-            raise ValueError("the columns have no timestamps: give the one of all rows")
-        c = columns
-        self._keys = BytesColumn("key", count, c.key_offsets, c.key_data, c.key_validity)
-        self._values = BytesColumn("value", count, c.value_offsets, c.value_data, c.value_validity)
-        self._headers = None if c.header_offsets is None else _HeaderSource(columns)
-
-    def row(self, row: int) -> tuple[int, bytes | None, bytes | None, bytes]:
-        timestamp = self._times.at(row) if self._times else self._timestamp
-        assert timestamp is not None
-        headers = self._headers.row(row) if self._headers else NO_HEADERS
-        return timestamp, self._keys.at(row), self._values.at(row), headers
-
-
-class _HeaderSource:
-    """The headers of columns, encoded row by row."""
-
-    def __init__(self, columns: ColumnBuffers) -> None:
-        c = columns
-        self._offsets = checked(c.header_offsets, "header offsets", c.count + 1, 4)
-        total = IntColumn("header offsets", c.count + 1, c.header_offsets, 4).at(c.count)
-        self._total = total
-        self._names = BytesColumn(
-            "header key", total, c.header_key_offsets, c.header_key_data, None
-        )
-        self._values = BytesColumn(
-            "header value",
-            total,
-            c.header_value_offsets,
-            c.header_value_data,
-            c.header_value_validity,
-        )
-
-    def row(self, row: int) -> bytes:
-        first, behind = span(self._offsets, row, self._total, "header")
-        parts = [varint(behind - first)]
-        for index in range(first, behind):
-            name, value = self._names.at(index), self._values.at(index)
-            if name is None:
-                raise ValueError(f"a header of row {row} has no name: there are no header keys")
-            parts += (varint(len(name)), name)
-            parts += (NULL,) if value is None else (varint(len(value)), value)
-        return b"".join(parts)
+def no_room(byte_count: int) -> OverflowError:
+    return OverflowError(
+        f"a record of {byte_count} bytes does not fit into the batch: its size is an int32"
+    )
 
 
 def record_size_max(key: Buffer | None, value: Buffer | None, headers: HeaderPairs = ()) -> int:
     """At least as much as `append` would add for this record."""
     size = _OVERHEAD_MAX + 3 * _LENGTH_MAX
-    size += 0 if key is None else _size(key)
-    size += 0 if value is None else _size(value)
+    size += 0 if key is None else size_of(key)
+    size += 0 if value is None else size_of(value)
     for name, content in headers:
         size += 2 * _LENGTH_MAX + _UTF8_BYTES_MAX * len(name)
-        size += 0 if content is None else _size(content)
+        size += 0 if content is None else size_of(content)
     return size
 
 
@@ -218,9 +158,16 @@ def as_bytes(data: Any, role: str) -> bytes:
         raise TypeError(f"the {role} of a record must be bytes or None, not {kind}") from None
 
 
+def header_name(name: Any) -> str:
+    if not isinstance(name, str):
+        raise TypeError(f"the name of a header must be str, not {type(name).__name__}")
+    return name
+
+
 def _header_value(value: Any) -> bytes | None:
     return None if value is None else as_bytes(value, "header value")
 
 
-def _size(data: Any) -> int:
+def size_of(data: Any) -> int:
+    """The bytes that what may stand for bytes has."""
     return len(data) if isinstance(data, bytes) else memoryview(data).nbytes

@@ -1,0 +1,32 @@
+"""The compiled modules, which pyproject.toml has no words for.
+
+They are optional: where there is no C compiler, a warning is all that comes of them, and their
+twins in Python do the work (see `ottla.records.engine`).
+"""
+
+import os
+import sys
+from pathlib import Path
+
+from Cython.Build import cythonize
+from setuptools import Extension, setup
+
+NATIVE = Path("src/ottla/records/native")
+DIRECTIVES = {"language_level": 3, "cdivision": True, "embedsignature": True}
+
+
+def extensions() -> list[Extension]:
+    if sys.byteorder != "little":  # as the columns they write and hash are
+        return []
+    return [
+        Extension(f"ottla.records.native.{path.stem}", [path.as_posix()], optional=True)
+        for path in sorted(NATIVE.glob("*.pyx"))
+    ]
+
+
+setup(
+    ext_modules=cythonize(
+        extensions(), build_dir="build/cython", compiler_directives=DIRECTIVES, quiet=True
+    ),
+    options={"build_ext": {"parallel": os.cpu_count() or 1}},
+)

@@ -1,0 +1,1 @@
+from ottla.records.pure.record_columns import RecordColumns as RecordColumns

@@ -1,0 +1,329 @@
+"""The compiled twin of `ottla.records.pure.record_columns`."""
+
+from cpython.buffer cimport (
+    PyBUF_SIMPLE,
+    PyBuffer_FillInfo,
+    PyBuffer_Release,
+    PyObject_GetBuffer,
+    Py_buffer,
+)
+from cpython.mem cimport PyMem_RawFree, PyMem_RawRealloc
+from libc.stdint cimport int32_t, int64_t, uint8_t
+
+from ottla.records.native.bytes_column cimport (
+    Column,
+    begin,
+    free_column,
+    put_name,
+    put_row,
+    truncate,
+)
+from ottla.records.native.growing cimport Growing, put_bytes, release
+from ottla.records.native.raw_record cimport (
+    RawRecord,
+    Span,
+    add_delta,
+    fits,
+    read_header,
+    read_record,
+)
+
+from ottla.records.column_buffers import COLUMN_BYTES_MAX as _COLUMN_BYTES_MAX, ColumnBuffers
+from ottla.records.payload import explain_damage
+
+cdef enum:
+    # A smaller payload is done before another thread could have made use of the lock.
+    UNLOCKED_BYTES_MIN = 256 * 1024
+    KEYS = 0
+    VALUES = 1
+    HEADER_KEYS = 2
+    HEADER_VALUES = 3
+
+cdef enum Outcome:
+    DONE
+    FULL
+    DAMAGED
+    NO_MEMORY
+
+cdef int64_t COLUMN_BYTES_MAX = _COLUMN_BYTES_MAX
+
+
+cdef struct Walk:
+    # One call of `add`.
+    const uint8_t* at
+    const uint8_t* end
+    int64_t index
+    int64_t count
+    int64_t base_offset
+    int64_t base_timestamp
+    int64_t append_time
+    bint has_append_time
+    int64_t from_offset
+    int64_t rows_max
+    int64_t next_offset
+
+
+cdef class Block:
+    """A column's memory, handed over; it lives as long as someone looks at it."""
+
+    cdef uint8_t* data
+    cdef Py_ssize_t size
+
+    def __dealloc__(self):
+        PyMem_RawFree(self.data)
+
+    def __getbuffer__(self, Py_buffer* view, int flags):
+        PyBuffer_FillInfo(view, self, self.data, self.size, 1, flags)
+
+    def __len__(self):
+        return self.size
+
+
+cdef Block block_of(Growing* memory):
+    """Takes the memory, without what was kept ready for more."""
+    cdef Block block = Block.__new__(Block)
+    cdef void* shrunk = PyMem_RawRealloc(memory.data, <size_t>max(memory.size, <Py_ssize_t>1))
+    block.data = memory.data if shrunk == NULL else <uint8_t*>shrunk
+    block.size = memory.size
+    memory.data = NULL
+    memory.size = memory.capacity = 0
+    return block
+
+
+cdef object damage(payload, const Walk* walk, append_time, Py_ssize_t position):
+    return explain_damage(
+        bytes(payload),
+        walk.count,
+        walk.base_offset,
+        walk.base_timestamp,
+        append_time,
+        walk.index,
+        position,
+    )
+
+
+cdef class RecordColumns:
+    """Records of any number of batches, column by column, until they are taken."""
+
+    cdef Growing offsets, timestamps, header_offsets
+    cdef Column[4] columns
+    cdef bint with_headers
+    cdef bint busy  # another thread is adding, without the lock
+    cdef int64_t column_bytes_max
+    cdef readonly int64_t count
+    cdef readonly int64_t next_offset
+    cdef readonly bint complete
+
+    def __cinit__(self, bint headers=False, int64_t column_bytes_max=COLUMN_BYTES_MAX):
+        self.with_headers = headers
+        self.column_bytes_max = min(column_bytes_max, COLUMN_BYTES_MAX)
+        self.next_offset = -1
+        self.complete = True
+        self.begin()
+
+    def __dealloc__(self):
+        self.free()
+
+    @property
+    def bytes(self):
+        """Bytes of keys, values and headers so far."""
+        cdef Py_ssize_t total = 0
+        cdef int number
+        for number in range(4):
+            total += self.columns[number].data.size
+        return total
+
+    def add(
+        self,
+        payload,
+        int64_t count,
+        int64_t base_offset,
+        int64_t base_timestamp,
+        append_time,
+        int64_t from_offset,
+        int64_t limit,
+    ):
+        """Add at most `limit` of the records from `from_offset` on; how many were added.
+
+        Stops before a column would pass what int32 offsets can reach. To go on with the same
+        payload, take what is there and add it again from `next_offset`. A damaged payload adds
+        nothing.
+        """
+        cdef Walk walk
+        cdef Py_buffer view
+        self.refuse_if_busy()
+        walk.index = 0
+        walk.count = count
+        walk.base_offset = base_offset
+        walk.base_timestamp = base_timestamp
+        walk.has_append_time = append_time is not None
+        walk.append_time = append_time if walk.has_append_time else 0
+        walk.from_offset = from_offset
+        walk.rows_max = self.count + min(limit, <int64_t>1 << 62)
+        walk.next_offset = self.next_offset
+        PyObject_GetBuffer(payload, &view, PyBUF_SIMPLE)
+        try:
+            if not fits(count, view.len, base_offset):
+                raise damage(payload, &walk, append_time, 0)
+            if limit <= 0:
+                self.complete = count == 0
+                return 0
+            walk.at = <const uint8_t*>view.buf
+            walk.end = walk.at + view.len
+            # Nobody may change what is read without the lock.
+            unlocked = view.readonly and view.len >= UNLOCKED_BYTES_MIN
+            return self.add_all(payload, &walk, append_time, unlocked)
+        finally:
+            PyBuffer_Release(&view)
+
+    cdef object add_all(self, payload, Walk* walk, append_time, bint unlocked):
+        cdef int64_t rows = self.count
+        cdef Py_ssize_t headers = self.columns[HEADER_KEYS].rows
+        cdef const uint8_t* start = walk.at
+        cdef Outcome outcome
+        self.busy = True
+        if unlocked:
+            with nogil:
+                outcome = self.add_rows(walk)
+        else:
+            outcome = self.add_rows(walk)
+        self.busy = False
+        if outcome == NO_MEMORY or outcome == DAMAGED:
+            self.cut(rows, headers)
+        if outcome == NO_MEMORY:
+            raise MemoryError
+        if outcome == DAMAGED:
+            raise damage(payload, walk, append_time, walk.at - start)
+        self.complete = outcome == DONE
+        self.next_offset = walk.next_offset
+        return self.count - rows
+
+    cdef Outcome add_rows(self, Walk* walk) noexcept nogil:
+        cdef RawRecord record
+        cdef const uint8_t* behind
+        cdef int64_t timestamp = walk.append_time
+        cdef int64_t offset
+        cdef Outcome outcome
+        while walk.index < walk.count:
+            if self.count == walk.rows_max:
+                return FULL
+            behind = read_record(walk.at, walk.end, &record)
+            if behind == NULL or not (
+                walk.has_append_time
+                or add_delta(walk.base_timestamp, record.timestamp_delta, &timestamp)
+            ):
+                return DAMAGED
+            offset = walk.base_offset + record.offset_delta
+            if offset >= walk.from_offset:
+                outcome = self.add_row(offset, timestamp, &record)
+                if outcome != DONE:
+                    return outcome
+                walk.next_offset = offset + 1
+            walk.at = behind
+            walk.index += 1
+        return DONE if walk.at == walk.end else DAMAGED
+
+    cdef Outcome add_row(
+        self, int64_t offset, int64_t timestamp, const RawRecord* record
+    ) noexcept nogil:
+        cdef Py_ssize_t headers = self.columns[HEADER_KEYS].rows
+        cdef int number
+        self.count += 1  # so that `cut` knows of this row, whole or not
+        if not (
+            put_bytes(&self.offsets, &offset, 8)
+            and put_bytes(&self.timestamps, &timestamp, 8)
+            and put_row(&self.columns[KEYS], &record.key)
+            and put_row(&self.columns[VALUES], &record.value)
+            and (not self.with_headers or self.add_headers(record))
+        ):
+            return NO_MEMORY
+        for number in range(4):
+            if self.columns[number].data.size > self.column_bytes_max:
+                self.cut(self.count - 1, headers)
+                return FULL
+        return DONE
+
+    cdef bint add_headers(self, const RawRecord* record) noexcept nogil:
+        cdef const uint8_t* at = record.headers
+        cdef Span name, value
+        cdef int64_t index
+        cdef int32_t total
+        for index in range(record.header_count):
+            at = read_header(at, record.end, &name, &value)
+            if at == NULL:
+                return False
+            if not (
+                put_name(&self.columns[HEADER_KEYS], &name)
+                and put_row(&self.columns[HEADER_VALUES], &value)
+            ):
+                return False
+        total = <int32_t>self.columns[HEADER_KEYS].rows
+        return put_bytes(&self.header_offsets, &total, 4)
+
+    cdef void cut(self, int64_t rows, Py_ssize_t headers) noexcept nogil:
+        """Back to as many rows and headers."""
+        self.count = rows
+        self.offsets.size = min(self.offsets.size, 8 * rows)
+        self.timestamps.size = min(self.timestamps.size, 8 * rows)
+        truncate(&self.columns[KEYS], rows)
+        truncate(&self.columns[VALUES], rows)
+        truncate(&self.columns[HEADER_KEYS], headers)
+        truncate(&self.columns[HEADER_VALUES], headers)
+        self.header_offsets.size = min(self.header_offsets.size, 4 * (rows + 1))
+
+    def take(self):
+        """The columns so far; the next row begins new ones."""
+        cdef Column* keys = &self.columns[KEYS]
+        cdef Column* values = &self.columns[VALUES]
+        self.refuse_if_busy()
+        taken = ColumnBuffers(
+            self.count,
+            block_of(&self.offsets),
+            block_of(&self.timestamps),
+            block_of(&keys.offsets),
+            block_of(&keys.data),
+            block_of(&keys.validity) if keys.nulls else None,
+            block_of(&values.offsets),
+            block_of(&values.data),
+            block_of(&values.validity) if values.nulls else None,
+            *(self.taken_headers() if self.with_headers else ()),
+        )
+        self.free()
+        self.begin()
+        return taken
+
+    cdef tuple taken_headers(self):
+        cdef Column* names = &self.columns[HEADER_KEYS]
+        cdef Column* values = &self.columns[HEADER_VALUES]
+        return (
+            block_of(&self.header_offsets),
+            block_of(&names.offsets),
+            block_of(&names.data),
+            block_of(&values.offsets),
+            block_of(&values.data),
+            block_of(&values.validity) if values.nulls else None,
+        )
+
+    cdef int begin(self) except -1:
+        cdef int32_t zero = 0
+        cdef int number
+        self.count = 0
+        for number in range(4):
+            if not begin(&self.columns[number]):
+                raise MemoryError
+        if not put_bytes(&self.header_offsets, &zero, 4):
+            raise MemoryError
+        return 0
+
+    cdef void free(self) noexcept:
+        cdef int number
+        release(&self.offsets)
+        release(&self.timestamps)
+        release(&self.header_offsets)
+        for number in range(4):
+            free_column(&self.columns[number])
+
+    cdef int refuse_if_busy(self) except -1:
+        if self.busy:
+            raise RuntimeError("another thread is adding to these columns")
+        return 0

@@ -40,6 +40,22 @@ def test_an_existing_topic_is_an_error_unless_it_is_excused(ottla: Run, topic: s
     assert (excused.code, excused.json[0]["created"]) == (0, False)
 
 
+def test_one_topic_that_cannot_be_made_does_not_keep_the_others_from_it(
+    ottla: Run, topic: str
+) -> None:
+    ottla("topics", "create", topic)
+    outcome = ottla("topics", "create", topic, f"{topic}.b", "-p", 2)
+    assert outcome.code == 1
+    assert outcome.text == f"Topic {topic}.b created with 2 partition(s).\n"
+    assert outcome.err.startswith(f"ottla: {topic}: TOPIC_ALREADY_EXISTS")
+    told = ottla("topics", "create", topic, f"{topic}.c", "--json")
+    assert told.code == 1
+    assert [(one["topic"], one["created"], one.get("error")) for one in told.json] == [
+        (topic, False, "TOPIC_ALREADY_EXISTS"),
+        (f"{topic}.c", True, None),
+    ]
+
+
 def test_validate_only_creates_nothing(ottla: Run, topic: str) -> None:
     assert ottla("topics", "create", topic, "--validate-only").code == 0
     assert ottla("topics", "describe", topic).code == 1

@@ -73,6 +73,22 @@ def test_an_unknown_id_is_one_clear_line(ottla: Run) -> None:
     assert unknown.err.count("\n") == 1
 
 
+def test_an_unknown_id_does_not_keep_others_from_being_described(
+    ottla: Run, topic: str, open_producer: Producer
+) -> None:
+    shown = ottla("transactions", "describe", "nobody-has-this-id", topic)
+    assert shown.code == 1
+    assert topic in shown.text
+    assert "nobody-has-this-id" in shown.err
+    told = ottla("transactions", "describe", "nobody-has-this-id", topic, "--json")
+    assert told.code == 1
+    assert [one.get("error", one.get("state")) for one in told.json] == [
+        "TRANSACTIONAL_ID_NOT_FOUND",
+        "Ongoing",
+    ]
+    open_producer.abort_transaction(20)
+
+
 def test_an_unknown_state_is_an_error(ottla: Run) -> None:
     wrong = ottla("transactions", "list", "--state", "Lost")
     assert wrong.code == 1

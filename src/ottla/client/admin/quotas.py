@@ -94,15 +94,13 @@ def _components(wanted: QuotaEntity) -> list[Any]:
     from ottla.protocol.messages.describe_client_quotas import ComponentData
 
     special = {QuotaName.DEFAULT: DEFAULT, QuotaName.ANY: ANY}
-    components = []
-    for name, value in wanted._asdict().items():
-        if isinstance(value, QuotaName):
-            components.append(ComponentData(entity_type=_KINDS[name], match_type=special[value]))
-        elif value is not None:
-            components.append(
-                ComponentData(entity_type=_KINDS[name], match_type=EXACT, match=value)
-            )
-    return components
+    return [
+        ComponentData(entity_type=_KINDS[name], match_type=special[value], match=None)
+        if isinstance(value, QuotaName)
+        else ComponentData(entity_type=_KINDS[name], match_type=EXACT, match=value)
+        for name, value in wanted._asdict().items()
+        if value is not None
+    ]
 
 
 def _parts(entity: QuotaEntity) -> list[Any]:

@@ -1,0 +1,194 @@
+"""Administration of what our own broker does not serve yet, against Apache Kafka.
+
+One Kafka for the whole module, with an authorizer and two folders; skipped without its jars.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from admin_tools import administer, until
+from bench.brokers import Kafka
+
+from ottla.client.admin.acls import (
+    Acl,
+    AclFilter,
+    AclOperation,
+    AclPermission,
+    AclResourceType,
+)
+from ottla.client.admin.admin import Admin
+from ottla.client.admin.log_dirs import ReplicaOf
+from ottla.client.admin.quotas import QuotaEntity, QuotaName
+from ottla.client.admin.users import (
+    ScramCredential,
+    ScramDeletion,
+    ScramMechanism,
+    ScramUpsertion,
+)
+from ottla.client.values import TopicPartition
+from ottla.protocol.errors import ErrorCode, KafkaError
+
+
+@pytest.fixture(scope="module")
+def kafka(kafka_libs: Path, tmp_path_factory: pytest.TempPathFactory) -> Iterator[str]:
+    folder = tmp_path_factory.mktemp("kafka-for-admin")
+    broker = Kafka(
+        folder,
+        {
+            "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+            "super.users": "User:ANONYMOUS",
+            "log.dirs": f"{folder}/data,{folder}/more",
+        },
+        libs=kafka_libs,
+    )
+    try:
+        yield broker.start().address
+    finally:
+        broker.remove()
+
+
+def test_rules_are_added_listed_and_taken_away(kafka: str, topic: str) -> None:
+    may_read = Acl(AclResourceType.TOPIC, topic, "User:alice", AclOperation.READ)
+    may_not = Acl(AclResourceType.TOPIC, topic, "User:bob", AclOperation.ALL, AclPermission.DENY)
+
+    async def work(admin: Admin) -> None:
+        wrong = Acl(AclResourceType.TOPIC, topic, "alice", AclOperation.READ)
+        outcome = await admin.create_acls([may_read, may_not, wrong])
+        assert (outcome[may_read], outcome[may_not]) == (None, None)
+        assert isinstance(outcome[wrong], KafkaError)
+        of_topic = AclFilter(AclResourceType.TOPIC, topic)
+
+        async def are_there() -> bool:
+            return await admin.describe_acls(of_topic) == sorted([may_read, may_not])
+
+        await until(are_there)
+        of_bob = AclFilter(principal="User:bob")
+        assert await admin.delete_acls([of_bob]) == {of_bob: [may_not]}
+
+        async def one_is_left() -> bool:
+            return await admin.describe_acls() == [may_read]
+
+        await until(one_is_left)
+        await admin.delete_acls([AclFilter()])
+
+    administer(kafka, work)
+
+
+def test_passwords_are_set_and_taken_away(kafka: str, topic: str) -> None:
+    async def work(admin: Admin) -> None:
+        strong = ScramUpsertion(topic, "secret", ScramMechanism.SCRAM_SHA_512, 8192)
+        assert "secret" not in repr(strong)
+        weak = ScramUpsertion(f"{topic}.weak", "secret", iterations=1)
+        outcome = await admin.alter_user_scram_credentials([strong, weak])
+        assert outcome[topic] is None
+        refused = outcome[f"{topic}.weak"]
+        assert refused is not None
+        assert refused.code is ErrorCode.UNACCEPTABLE_CREDENTIAL
+
+        async def is_there() -> bool:
+            found = (await admin.describe_user_scram_credentials([topic]))[topic]
+            return found == [ScramCredential(ScramMechanism.SCRAM_SHA_512, 8192)]
+
+        await until(is_there)
+        gone = ScramDeletion(topic, ScramMechanism.SCRAM_SHA_512)
+        assert await admin.alter_user_scram_credentials([gone]) == {topic: None}
+
+        async def is_gone() -> bool:
+            return topic not in await admin.describe_user_scram_credentials()
+
+        await until(is_gone)
+
+    administer(kafka, work)
+
+
+def test_quotas_are_set_found_and_taken_away(kafka: str) -> None:
+    alice = QuotaEntity(user="alice", client_id=QuotaName.DEFAULT)
+    address = QuotaEntity(ip="10.0.0.1")
+
+    async def work(admin: Admin) -> None:
+        outcome = await admin.alter_client_quotas(
+            {
+                alice: {"producer_byte_rate": 1_000_000, "consumer_byte_rate": 2_000_000},
+                address: {"connection_creation_rate": 10},
+            }
+        )
+        assert outcome == {alice: None, address: None}
+
+        async def are_there() -> bool:
+            found = await admin.describe_client_quotas(user=QuotaName.ANY)
+            return found == {
+                alice: {"producer_byte_rate": 1_000_000.0, "consumer_byte_rate": 2_000_000.0}
+            }
+
+        await until(are_there)
+        assert set(await admin.describe_client_quotas()) == {alice, address}
+        assert await admin.describe_client_quotas(user="alice", strict=True) == {}
+        await admin.alter_client_quotas(
+            {alice: dict.fromkeys(("producer_byte_rate", "consumer_byte_rate"))}
+        )
+        with pytest.raises(ValueError, match="ANY is for questions"):
+            await admin.alter_client_quotas({QuotaEntity(user=QuotaName.ANY): {}})
+
+    administer(kafka, work)
+
+
+def test_partitions_are_moved_and_leaders_elected(kafka: str, topic: str) -> None:
+    one = TopicPartition(topic, 0)
+
+    async def work(admin: Admin) -> None:
+        await admin.create_topic(topic, partitions=1)
+        (broker,) = (await admin.describe_cluster()).brokers
+        nowhere = await admin.alter_partition_reassignments({one: [broker + 7]})
+        refused = nowhere[one]
+        assert refused is not None
+        assert refused.code is ErrorCode.INVALID_REPLICA_ASSIGNMENT
+        assert await admin.alter_partition_reassignments({one: [broker]}) == {one: None}
+        assert await admin.list_partition_reassignments() == {}
+        assert await admin.list_partition_reassignments([one]) == {}
+        cancelled = (await admin.alter_partition_reassignments({one: None}))[one]
+        assert cancelled is not None
+        assert cancelled.code is ErrorCode.NO_REASSIGNMENT_IN_PROGRESS
+        elected = (await admin.elect_leaders([one]))[one]
+        assert elected is not None
+        assert elected.code is ErrorCode.ELECTION_NOT_NEEDED
+        assert await admin.elect_leaders(election_type="unclean") == {}
+
+    administer(kafka, work)
+
+
+def test_a_replica_moves_to_another_folder(kafka: str, topic: str) -> None:
+    one = TopicPartition(topic, 0)
+
+    async def work(admin: Admin) -> None:
+        await admin.create_topic(topic, partitions=1)
+
+        async def is_there() -> bool:
+            return any(found.replicas for found in await admin.describe_log_dirs(partitions=[one]))
+
+        await until(is_there)
+        folders = await admin.describe_log_dirs(partitions=[one])
+        (here,) = (folder for folder in folders if folder.replicas)
+        (there,) = (folder for folder in folders if not folder.replicas)
+        replica = ReplicaOf(topic, 0, here.broker)
+        assert await admin.alter_replica_log_dirs({replica: there.path}) == {replica: None}
+
+        async def has_moved() -> bool:
+            now = await admin.describe_log_dirs(partitions=[one])
+            return [folder.path for folder in now if folder.replicas] == [there.path]
+
+        await until(has_moved)
+        wrong = (await admin.alter_replica_log_dirs({replica: "/nowhere"}))[replica]
+        assert wrong is not None
+        assert wrong.code is ErrorCode.LOG_DIR_NOT_FOUND
+
+    administer(kafka, work)
+
+
+def test_the_quorum_is_described(kafka: str) -> None:
+    quorum = administer(kafka, lambda admin: admin.describe_quorum())
+    assert quorum.leader in {voter.node_id for voter in quorum.voters}
+    assert quorum.high_watermark > 0
+    assert quorum.observers == ()

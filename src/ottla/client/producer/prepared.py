@@ -106,20 +106,19 @@ def _what_happened(identity: Identity, found: Described | None, error: KafkaErro
     epoch by one."""
     if found is None:
         return f"the coordinator does not have it: {error}"
-    now = f"the transactional id is at {found.identity}, {found.state}"
-    age = found.identity.epoch - identity.epoch
-    if found.identity.producer_id != identity.producer_id or age > 1:
-        return f"another producer has used the transactional id since: {now}"
     if error.code is ErrorCode.INVALID_TXN_STATE and found.state in _COMMITTED:
         return "it was committed"
     if error.code is ErrorCode.INVALID_TXN_STATE and found.state in _ABORTED:
         return "it was aborted, by request or because its transaction_timeout_ms had passed"
-    if found.state in _ABORTED:
+    if found.identity == identity and found.state == "Ongoing":
+        return "another producer has taken it over, to end it itself (keep_prepared=True)"
+    now = f"the transactional id is at {found.identity}, {found.state}"
+    if found.identity.epoch == identity.epoch + 1 and found.state in _ABORTED:
         return (
-            "its transaction_timeout_ms had passed and it was aborted, or another producer has "
+            "it was aborted when its transaction_timeout_ms had passed, or another producer has "
             f"used the transactional id since: {now}"
         )
     return (
-        "another producer has begun with the same transactional id, which aborts what it finds "
-        f"open: {now}"
+        f"another producer has used the transactional id since: {now}. What that one found open "
+        "was aborted; what had been ended before stays so"
     )

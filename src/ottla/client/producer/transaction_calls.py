@@ -96,6 +96,12 @@ class TransactionCalls:
             if two_phase:
                 request.enable2_pc, request.keep_prepared_txn = True, keep_prepared
             answer = await connection.request(request, version=version)
+            if keep_prepared and answer.error_code == ErrorCode.UNSUPPORTED_VERSION:
+                raise KafkaError(
+                    ErrorCode.UNSUPPORTED_VERSION,
+                    "the brokers cannot leave a prepared transaction to a new producer (Kafka 4.3 "
+                    "cannot yet): end it with Admin.commit_prepared() or abort_prepared()",
+                )
             _raise_for(answer.error_code)
             ongoing = Identity(answer.ongoing_txn_producer_id, answer.ongoing_txn_producer_epoch)
             return Identity(answer.producer_id, answer.producer_epoch), ongoing

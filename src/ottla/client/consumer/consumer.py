@@ -169,8 +169,9 @@ class Consumer(OffsetCalls):
         """
         if self._settings.group_id is None:
             raise BadSetting("group_id", "subscribe() needs a group; without one use assign()")
-        compiled = re.compile(pattern) if isinstance(pattern, str) else pattern
-        self._subscriptions.subscribe(topics, compiled, listener)
+        if isinstance(pattern, str) and self._settings.group_protocol == "classic":
+            pattern = re.compile(pattern)  # in the new protocol the broker matches it
+        self._subscriptions.subscribe(topics, pattern, listener)
         if self._core is not None:
             self._running().membership.subscription_changed()
 
@@ -345,7 +346,7 @@ class Consumer(OffsetCalls):
     def wakeup(self) -> None:
         """Let the call that waits for records, or the next one, raise `Wakeup`."""
         core = self._running()
-        self._hand = iter(())
+        self._drop_hand()
         core.wakeup()
 
     # The group

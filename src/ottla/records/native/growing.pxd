@@ -38,8 +38,9 @@ cdef inline bint _grow(Growing* memory, Py_ssize_t more) noexcept nogil:
 cdef inline bint put_bytes(Growing* memory, const void* data, Py_ssize_t size) noexcept nogil:
     if not reserve(memory, size):
         return False
-    memcpy(memory.data + memory.size, data, <size_t>size)
-    memory.size += size
+    if size:  # there may be no memory yet to copy nothing to
+        memcpy(memory.data + memory.size, data, <size_t>size)
+        memory.size += size
     return True
 
 

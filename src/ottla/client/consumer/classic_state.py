@@ -1,0 +1,219 @@
+"""A member of a classic group: where it stands, and what each answer of the coordinator means.
+
+                    join sent             join answered            sync answered
+    UNJOINED ────────────────> JOINING ──────────────────> SYNCING ──────────────> STABLE
+       ^  ^                       ^                           │                     │  │
+       │  └── unknown member id ──┤<── rebalance in progress ─┘                     │  │
+       │                          └──────────── rejoin, partitions prepared ────────┘  │
+       └───────────── left, or thrown out: generation and partitions are lost ─────────┘
+
+Nothing here sends or waits: events go in, and what to do next comes out.
+"""
+
+from __future__ import annotations
+
+import logging
+from enum import Enum
+
+from ottla.client.consumer.commits import Refusal
+from ottla.client.consumer.commits_requests import NOBODY, MemberIdentity
+from ottla.client.consumer.membership_errors import (
+    explained,
+    given_away,
+    not_a_member,
+    rebalancing,
+    taken_by_members,
+)
+from ottla.client.settings.consumer import ConsumerSettings
+from ottla.client.values import GroupMetadata
+from ottla.protocol.errors import ErrorCode
+
+log = logging.getLogger("ottla.client.group")
+
+NO_GENERATION = -1
+NO_MEMBER = ""
+
+
+class Phase(Enum):
+    UNJOINED = "not in the group"
+    JOINING = "waiting for all members to join"
+    SYNCING = "waiting for the leader's assignment"
+    STABLE = "in the group"
+
+
+class Next(Enum):
+    """What to do after an answer."""
+
+    AGAIN = "join again at once"
+    LATER = "join again after a pause"
+    ELSEWHERE = "look for the coordinator, then join again"
+    PREPARE = "the partitions are lost: tell the listener, then join again"
+
+
+class ClassicState:
+    def __init__(self, settings: ConsumerSettings) -> None:
+        assert settings.group_id is not None
+        self._settings = settings
+        self._group_id = settings.group_id
+        self.phase = Phase.UNJOINED
+        self.member_id = NO_MEMBER
+        self.generation = NO_GENERATION
+        self.protocol_name: str | None = None
+        self.is_leader = False
+        self.rejoin_reason: str | None = ""
+        """Why to join; None if there is no need to."""
+        self.must_prepare = True
+        """Whether partitions must be given up, as the protocol says, before joining."""
+
+    # Who this is
+
+    @property
+    def identity(self) -> MemberIdentity:
+        return MemberIdentity(self.generation, self.member_id, self._settings.group_instance_id)
+
+    @property
+    def has_lost_partitions(self) -> bool:
+        """Whatever was assigned belongs to a past that the group does not know any more."""
+        return self.generation == NO_GENERATION or self.member_id == NO_MEMBER
+
+    @property
+    def is_rebalancing(self) -> bool:
+        return self.phase in (Phase.JOINING, Phase.SYNCING)
+
+    @property
+    def beats(self) -> bool:
+        """Whether the coordinator expects heartbeats."""
+        return self.phase in (Phase.SYNCING, Phase.STABLE)
+
+    def metadata(self) -> GroupMetadata:
+        return GroupMetadata(
+            self._group_id, self.generation, self.member_id, self._settings.group_instance_id
+        )
+
+    # What happens
+
+    def request_rejoin(self, reason: str) -> None:
+        if self.rejoin_reason is None:
+            log.info("group %s: joining again: %s", self._group_id, reason)
+        self.rejoin_reason = reason
+
+    def reset(self, reason: str, *, keep_member_id: bool = False) -> None:
+        """Out of the group; the partitions are lost."""
+        self.phase = Phase.UNJOINED
+        self.generation = NO_GENERATION
+        self.protocol_name = None
+        if not keep_member_id:
+            self.member_id = NO_MEMBER
+        self.must_prepare = True
+        self.rejoin_reason = reason
+
+    def prepared(self) -> None:
+        self.must_prepare = False
+        self.is_leader = False
+
+    def join_sent(self) -> None:
+        self.phase = Phase.JOINING
+
+    def joined(self, generation: int, member_id: str, protocol: str | None, leader: str) -> None:
+        self.phase = Phase.SYNCING
+        self.generation = generation
+        self.member_id = member_id
+        self.protocol_name = protocol
+        self.is_leader = leader == member_id
+
+    def synced(self) -> None:
+        self.phase = Phase.STABLE
+        self.rejoin_reason = None
+
+    def applied(self) -> None:
+        """The assignment is in force: the next rebalance begins with giving up partitions."""
+        self.must_prepare = True
+
+    # What answers mean
+
+    def join_refused(self, code: ErrorCode, sent: MemberIdentity, given_id: str) -> Next:
+        match code:
+            case ErrorCode.MEMBER_ID_REQUIRED:
+                self.member_id = given_id
+                self.generation = NO_GENERATION
+                return Next.AGAIN
+            case ErrorCode.UNKNOWN_MEMBER_ID:
+                return self._out(code, "JoinGroup", sent)
+            case ErrorCode.REBALANCE_IN_PROGRESS | ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
+                return Next.LATER
+            case ErrorCode.NOT_COORDINATOR | ErrorCode.COORDINATOR_NOT_AVAILABLE:
+                return Next.ELSEWHERE
+            case _:
+                raise explained(code, self._settings)
+
+    def sync_refused(self, code: ErrorCode, sent: MemberIdentity) -> Next:
+        match code:
+            case ErrorCode.REBALANCE_IN_PROGRESS:
+                return Next.AGAIN
+            case ErrorCode.UNKNOWN_MEMBER_ID | ErrorCode.ILLEGAL_GENERATION:
+                return self._out(code, "SyncGroup", sent)
+            case ErrorCode.COORDINATOR_LOAD_IN_PROGRESS:
+                return Next.LATER
+            case ErrorCode.NOT_COORDINATOR | ErrorCode.COORDINATOR_NOT_AVAILABLE:
+                return Next.ELSEWHERE
+            case _:
+                raise explained(code, self._settings)
+
+    def heartbeat_refused(self, code: ErrorCode, sent: MemberIdentity) -> Next | None:
+        """None: all is well, as far as heartbeats go. Raises what the application must know."""
+        match code:
+            case ErrorCode.REBALANCE_IN_PROGRESS:
+                if self.phase is Phase.STABLE:
+                    self.request_rejoin("the group is rebalancing")
+                return None
+            case ErrorCode.NOT_COORDINATOR | ErrorCode.COORDINATOR_NOT_AVAILABLE:
+                return Next.ELSEWHERE
+            case ErrorCode.UNKNOWN_MEMBER_ID | ErrorCode.ILLEGAL_GENERATION:
+                return None if sent != self.identity else self._out(code, "Heartbeat", sent)
+            case ErrorCode.FENCED_INSTANCE_ID:
+                if sent != self.identity:
+                    return None
+                self._out(code, "Heartbeat", sent)
+                raise explained(code, self._settings)
+            case ErrorCode.GROUP_AUTHORIZATION_FAILED:
+                raise explained(code, self._settings)
+            case _:
+                return Next.LATER
+
+    def commit_refused(self, code: ErrorCode, sent: MemberIdentity) -> Refusal | None:
+        match code:
+            case ErrorCode.REBALANCE_IN_PROGRESS:
+                self.request_rejoin("a commit met a rebalance")
+                return Refusal(rebalancing(self._group_id), retry=False)
+            case ErrorCode.UNKNOWN_MEMBER_ID | ErrorCode.ILLEGAL_GENERATION:
+                if sent == NOBODY:
+                    return Refusal(taken_by_members(self._group_id), retry=False)
+                if sent != self.identity and self.phase is Phase.JOINING:
+                    return Refusal(rebalancing(self._group_id), retry=False)
+                self._out(code, "OffsetCommit", sent)
+                return Refusal(given_away(self._group_id), retry=False)
+            case ErrorCode.FENCED_INSTANCE_ID if sent != self.identity:
+                interrupted = self.phase is Phase.JOINING
+                told = rebalancing(self._group_id) if interrupted else given_away(self._group_id)
+                return Refusal(told, retry=False)
+            case ErrorCode.FENCED_INSTANCE_ID:
+                return Refusal(explained(code, self._settings), retry=False)
+            case _:
+                return None
+
+    def identity_for_commit(self) -> MemberIdentity:
+        if self.phase is Phase.STABLE:
+            return self.identity
+        if self.is_rebalancing:
+            raise rebalancing(self._group_id)
+        raise not_a_member(self._group_id)
+
+    def _out(self, code: ErrorCode, what: str, sent: MemberIdentity) -> Next:
+        """Thrown out, unless the answer concerns a generation that is past anyway."""
+        if sent == self.identity:
+            # The member id may still be good: with it there is no ghost to be waited for.
+            keep = code is ErrorCode.ILLEGAL_GENERATION
+            reason = f"{what} was answered with {code.name}"
+            log.info("group %s: out of the group: %s", self._group_id, reason)
+            self.reset(reason, keep_member_id=keep)
+        return Next.PREPARE

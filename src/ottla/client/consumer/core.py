@@ -161,7 +161,8 @@ class Core:
                 self._raise_what_is_due()
                 await self._attend(deadline)
                 self._send_if_due()
-                if found := take():
+                # While the group wants something, nothing is handed out: it may be about to go.
+                if not self.membership.needs_attention and (found := take()):
                     self._send_if_due()
                     return found
                 wait_s = min(deadline - self._clock.now(), WAIT_SLICE_S)

@@ -33,7 +33,7 @@ from ottla.protocol.errors import MalformedMessage
 from ottla.protocol.headers import frame_request, read_response_header
 from ottla.runtime.network import Socket
 from ottla.runtime.runtime import Runtime, Timer
-from ottla.runtime.tls import TlsError
+from ottla.runtime.tls_socket import TlsError
 
 RESPONSE_BYTES_MAX = 256 << 20
 IN_FLIGHT_MAX = 64
@@ -151,6 +151,11 @@ class Connection:
     def version_of(self, request: Any) -> int:
         """The version that `request` would be sent in."""
         return self.versions.pick(request.API_KEY, self.address)
+
+    @property
+    def is_drained(self) -> bool:
+        """Whether the kernel has taken every byte."""
+        return not self._unsent
 
     async def drained(self) -> None:
         """Return when the kernel has taken every byte; what keeps `post_unanswered` bounded."""

@@ -8,7 +8,7 @@ to a partition only within a transaction that the partition is part of.
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import Protocol
+from typing import Final, Protocol
 
 from ottla.client.values import TopicPartition
 
@@ -70,6 +70,35 @@ class IdentityKeeper(Protocol):
     def failed(self, partition: TopicPartition, error: Exception) -> None:
         """A batch has been given up: its sequence numbers leave a hole."""
         ...
+
+    async def close(self, within_ms: float) -> None:
+        """End what is under way for the keeper's own sake."""
+        ...
+
+
+class Nobody:
+    """The keeper of a plain producer."""
+
+    identity: Final = NOBODY
+    is_transactional: Final = False
+    transactional_id: Final = None
+    produce_version_max: Final = None
+    ready: Final = True
+
+    def admits(self, partition: TopicPartition) -> bool:
+        return True
+
+    def check_send(self) -> None:
+        pass
+
+    def delivered(self, partition: TopicPartition) -> None:
+        pass
+
+    def failed(self, partition: TopicPartition, error: Exception) -> None:
+        pass
+
+    async def close(self, within_ms: float) -> None:
+        pass
 
 
 class Outbox(Protocol):

@@ -120,10 +120,9 @@ class Loads(Protocol):
 class StickyChoice:
     """The partition for records of one topic that have no key (KIP-794)."""
 
-    __slots__ = ("_adaptive", "_batch_size", "_loads", "_random", "current", "produced")
+    __slots__ = ("_adaptive", "_loads", "_random", "current", "produced")
 
-    def __init__(self, batch_size: int, loads: Loads, random: Random, *, adaptive: bool) -> None:
-        self._batch_size = max(1, batch_size)
+    def __init__(self, loads: Loads, random: Random, *, adaptive: bool) -> None:
         self._loads = loads
         self._random = random
         self._adaptive = adaptive
@@ -131,17 +130,14 @@ class StickyChoice:
         """Bytes since the last move."""
         self.current = self._chosen()
 
-    def added(self, size: int, *, batch_is_full: bool) -> None:
-        """Move on after a batch's worth, at the end of a batch if that comes soon."""
-        self.produced += size
-        if self.produced >= self._batch_size and (
-            batch_is_full or self.produced >= 2 * self._batch_size
-        ):
+    def enough(self, batch_size: int, *, batch_is_full: bool) -> None:
+        """A batch's worth was produced: move on, at the end of a batch if that comes soon."""
+        if batch_is_full or self.produced >= 2 * batch_size:
             self.move()
 
-    def does_not_fit(self, size: int) -> bool:
-        """The record would open a new batch: True if it shall do so elsewhere."""
-        if self.produced + size < self._batch_size:
+    def moves_rather_than_open(self, size: int, batch_size: int) -> bool:
+        """The batch has no room for the record: move on if it would make a batch's worth."""
+        if self.produced + size < batch_size:
             return False
         self.move()
         return True

@@ -1,0 +1,281 @@
+"""The way in: from what the application gives to `send` to a place in a batch.
+
+`try_send` is run for every record and neither waits nor makes a future. Whatever it cannot do at
+once (metadata, room in the buffer, interceptors) it leaves to `send`.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import Any
+
+from ottla.client.errors import NotBytes, ProducerClosed, RecordTooLarge, TopicMissing
+from ottla.client.producer.accumulator import Accumulator
+from ottla.client.producer.batch import OnDelivery
+from ottla.client.producer.identity import IdentityKeeper
+from ottla.client.producer.interceptors import Interceptors, ProducerRecord
+from ottla.client.producer.partitioners import StickyChoice
+from ottla.client.producer.routes import Routes
+from ottla.client.producer.sent import Sent
+from ottla.client.producer.topic_route import TopicRoute
+from ottla.client.serializers import serializer_of
+from ottla.client.settings.producer import ProducerSettings
+from ottla.records.engine import murmur2, record_size_max
+from ottla.records.header import HEADER_SIZE
+from ottla.runtime.clock import Clock
+
+Pairs = Sequence[tuple[str, bytes | None]]
+Headers = Iterable[tuple[str, bytes | None]] | Mapping[str, bytes | None]
+
+RECORD_OVERHEAD_MAX = 36
+"""What a record takes beside key, value and headers, at most: lengths, attributes, deltas."""
+HEADER_OVERHEAD_MAX = 10
+RECORDS_BETWEEN_YIELDS = 256
+"""An application that only ever sends must not starve the loop that does the sending."""
+NO_HEADERS: Pairs = ()
+_POSITIVE = 0x7FFFFFFF
+
+
+class Intake:
+    def __init__(
+        self,
+        settings: ProducerSettings,
+        clock: Clock,
+        routes: Routes,
+        accumulator: Accumulator,
+        keeper: IdentityKeeper,
+        interceptors: Interceptors,
+    ) -> None:
+        self._settings = settings
+        self._clock = clock
+        self._wall_ms = clock.wall_ms
+        self._routes = routes
+        self._accumulator = accumulator
+        self._memory = accumulator.memory
+        self._interceptors = interceptors
+        self._check_send: Callable[[], None] | None = None
+        if keeper.is_transactional:
+            self._check_send = keeper.check_send
+        self._serialize_key = serializer_of(settings.key_serializer, "key_serializer")
+        self._serialize_value = serializer_of(settings.value_serializer, "value_serializer")
+        self._serializes = not (self._serialize_key is None and self._serialize_value is None)
+        self._size_max = min(settings.max_request_size - HEADER_SIZE, settings.buffer_memory)
+        self._fast: dict[str, TopicRoute] = {} if interceptors else routes.usable
+        """What `try_send` knows; with interceptors nothing, so that each record is seen once."""
+        self.should_yield = False
+        """Whether the caller should let the loop run, now that a record is taken."""
+        self._is_closed = False
+
+    # At once
+
+    def try_send(
+        self,
+        topic: str,
+        value: Any,
+        key: Any,
+        headers: Headers | None,
+        partition: int | None,
+        timestamp_ms: int | None,
+        on_delivery: OnDelivery | None,
+    ) -> Sent | None:
+        """Take the record; None if that needs waiting, which is for `send`."""
+        route = self._fast.get(topic)
+        if route is None:
+            return None
+        if self._check_send is not None:
+            self._check_send()
+        if self._serializes:
+            key, value, headers = self._serialized(topic, key, value, headers)
+        return self._put(route, value, key, headers, partition, timestamp_ms, on_delivery)
+
+    def _put(
+        self,
+        route: TopicRoute,
+        value: Any,
+        key: Any,
+        headers: Headers | None,
+        partition: int | None,
+        timestamp: int | None,
+        on_delivery: OnDelivery | None,
+        is_reserved: bool = False,
+    ) -> Sent | None:
+        """None if there is no room or no such partition. `is_reserved`: there is room."""
+        size = RECORD_OVERHEAD_MAX
+        if value is not None:
+            if type(value) is not bytes:
+                value = plain_bytes(value, "value")
+            size += len(value)
+        if key is not None:
+            if type(key) is not bytes:
+                key = plain_bytes(key, "key")
+            size += len(key)
+        pairs = NO_HEADERS
+        if headers:
+            pairs = header_pairs(headers)
+            size += headers_size(pairs)
+        if size > self._size_max:
+            self._check_size(record_size_max(key, value, pairs))
+        memory = self._memory
+        if (size + HEADER_SIZE > memory.free or memory.waiting) and not is_reserved:
+            return None
+        if timestamp is None:
+            timestamp = self._wall_ms()
+        elif timestamp < 0:
+            raise ValueError(f"timestamp_ms is {timestamp}; it must not be negative")
+        sticky = None
+        if partition is None:
+            if key is not None and route.by_key:
+                partition = (murmur2(key) & _POSITIVE) % route.count
+            else:
+                partition = route.chosen(key, value)
+                sticky = route.sticky
+        elif not 0 <= partition < route.count:
+            return None
+        sent = self._append(route, partition, sticky, size, timestamp, key, value, pairs)
+        if on_delivery is not None:
+            sent.on_delivery(on_delivery)
+        return sent
+
+    def _append(
+        self,
+        route: TopicRoute,
+        partition: int,
+        sticky: StickyChoice | None,
+        size: int,
+        timestamp: int,
+        key: Any,
+        value: Any,
+        headers: Pairs,
+    ) -> Sent:
+        """Put a record of at most `size` bytes into a batch. There is memory for it."""
+        queue = route.queues[partition]
+        batch = queue.gathering
+        limit = route.payload_limit
+        if batch is None or batch.writer.size + size > limit:  # type: ignore[union-attr]
+            self.should_yield = True
+            queue, batch = self._accumulator.batch_with_room(route, queue, size, sticky)
+        writer = batch.writer
+        assert writer is not None
+        index, before = writer.count, writer.size
+        try:
+            after = writer.append(timestamp, key, value, headers)
+        except BaseException:
+            self._accumulator.discard_if_empty(queue)
+            raise
+        batch.memory += after - before
+        self._memory.free -= after - before
+        if sticky is not None:
+            sticky.produced += after - before
+            if sticky.produced >= limit:
+                sticky.enough(limit, batch_is_full=after >= limit)
+        if after >= limit:
+            self._accumulator.close(route, queue)
+        elif not index % RECORDS_BETWEEN_YIELDS:
+            self.should_yield = True
+        return Sent(batch, index, timestamp)
+
+    def _serialized(
+        self, topic: str, key: Any, value: Any, headers: Headers | None
+    ) -> tuple[Any, Any, Pairs]:
+        pairs = list(header_pairs(headers)) if headers else []
+        if self._serialize_key is not None:
+            key = self._serialize_key(topic, key, pairs)
+        if self._serialize_value is not None:
+            value = self._serialize_value(topic, value, pairs)
+        return key, value, pairs
+
+    def _check_size(self, size: int) -> None:
+        limits = ("max_request_size", self._settings.max_request_size)
+        if size + HEADER_SIZE > self._settings.buffer_memory:
+            limits = ("buffer_memory", self._settings.buffer_memory)
+        if size + HEADER_SIZE > limits[1]:
+            raise RecordTooLarge(size + HEADER_SIZE, *limits)
+
+    # With waiting
+
+    async def send(
+        self,
+        topic: str,
+        value: Any,
+        key: Any,
+        headers: Headers | None,
+        partition: int | None,
+        timestamp_ms: int | None,
+        on_delivery: OnDelivery | None,
+    ) -> Sent:
+        """Take the record, whatever that needs, within `max_block_ms`."""
+        record = ProducerRecord(
+            topic, value, key, header_pairs(headers or ()), partition, timestamp_ms
+        )
+        if not self._interceptors:
+            return await self._take(record, on_delivery)
+        record = self._interceptors.on_send(record)
+        tell = self._interceptors.on_acknowledgement
+        try:
+            sent = await self._take(record, on_delivery)
+        except Exception as error:
+            tell(None, error)
+            raise
+        sent.observe(tell)
+        return sent
+
+    async def _take(self, record: ProducerRecord, on_delivery: OnDelivery | None) -> Sent:
+        self._check_open()
+        deadline = self._clock.now() + self._settings.max_block_ms / 1000
+        route = await self._routes.find(record.topic, record.partition, deadline)
+        self._check_open()
+        key, value, headers = self._serialized(
+            record.topic, record.key, record.value, record.headers
+        )
+        rest = (record.partition, record.timestamp_ms, on_delivery)
+        sent = self._put(route, value, key, headers, *rest)
+        if sent is None:
+            size = record_size_max(key, value, headers) + HEADER_SIZE
+            self._accumulator.send_all_now()
+            await self._memory.reserve(size, (deadline - self._clock.now()) * 1000)
+            # Given back and taken within one step of the loop: nobody gets ahead.
+            self._memory.free += size
+            self._check_open()
+            sent = self._put(route, value, key, headers, *rest, is_reserved=True)
+        if sent is None:  # the topic was made anew meanwhile, with fewer partitions
+            raise TopicMissing(record.topic, record.partition)
+        return sent
+
+    def _check_open(self) -> None:
+        if self._is_closed:
+            raise ProducerClosed
+        if self._check_send is not None:
+            self._check_send()
+
+    def close(self) -> None:
+        """Take nothing more; whoever waits to give something is told."""
+        self._is_closed = True
+        self._fast = {}
+        self._memory.fail_all(ProducerClosed())
+
+
+def plain_bytes(value: Any, what: str) -> bytes | bytearray | memoryview:
+    """What `len` tells the size of."""
+    if isinstance(value, (bytes, bytearray)):
+        return value
+    if isinstance(value, memoryview):
+        return value.cast("B") if value.contiguous else bytes(value)
+    raise NotBytes(what, value)
+
+
+def header_pairs(headers: Headers) -> Pairs:
+    if isinstance(headers, Mapping):
+        return tuple(headers.items())
+    return headers if isinstance(headers, (list, tuple)) else tuple(headers)
+
+
+def headers_size(headers: Pairs) -> int:
+    """At most; names are counted as if each character took four bytes."""
+    size = 0
+    for name, value in headers:
+        if not isinstance(name, str):
+            raise TypeError(f"the name of a header is {type(name).__name__}, not str")
+        size += HEADER_OVERHEAD_MAX + 4 * len(name)
+        if value is not None:
+            size += len(plain_bytes(value, "value of a header"))
+    return size

@@ -26,6 +26,7 @@ FLOORS = (
     {"controller", "replication"},
     {"coordinator"},
     {"server", "client"},
+    {"blocking"},
     {"spark", "registry", "console", "metrics"},
     {"node"},
     {"sim"},
@@ -50,7 +51,7 @@ DRIVERS = {
 BEYOND_PURE = {"storage", "server", "client", "node", "replication"}
 
 # Rooms with a window: the real system, the simulated one, and those that face a person or a test.
-WINDOWS = {"runtime", "sim", "testing", "cli"}
+WINDOWS = {"runtime", "sim", "testing", "cli", "blocking"}
 EFFECTS = {
     *("concurrent", "fcntl", "mmap", "multiprocessing", "pathlib", "resource", "secrets", "select"),
     *("selectors", "shutil", "signal", "socket", "ssl", "subprocess", "tempfile", "threading"),

@@ -104,13 +104,14 @@ async def _serve(main: Callable[[OsRuntime], Coroutine[Any, Any, T]]) -> T:
 
 def run(main: Callable[[OsRuntime], Coroutine[Any, Any, T]]) -> T:
     """Run `main` on a new event loop of the fastest kind here, and close the runtime after it."""
-    with asyncio.Runner(loop_factory=_loop_factory()) as runner:
+    with asyncio.Runner(loop_factory=new_event_loop) as runner:
         return runner.run(_serve(main))
 
 
-def _loop_factory() -> Callable[[], asyncio.AbstractEventLoop] | None:
+def new_event_loop() -> asyncio.AbstractEventLoop:
+    """Of the fastest kind that is installed."""
     try:
         import uvloop
     except ImportError:
-        return None
-    return uvloop.new_event_loop
+        return asyncio.new_event_loop()
+    return uvloop.new_event_loop()

@@ -29,7 +29,9 @@ class GroupLagAdmin(GroupAdmin):
             raise lag
         return lag
 
-    async def group_lags(self, groups: Iterable[DescribedGroup]) -> Lags:
+    async def group_lags(
+        self, groups: Iterable[DescribedGroup]
+    ) -> dict[str, list[PartitionLag] | KafkaError]:
         """The same for several groups that are described already."""
         return await _lag_of(self._cluster, {group.group_id: group for group in groups})
 

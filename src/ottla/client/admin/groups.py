@@ -49,7 +49,9 @@ class GroupAdmin(AdminPart):
 
     # Description
 
-    async def describe_groups(self, group_ids: Iterable[str]) -> Answers[DescribedGroup]:
+    async def describe_groups(
+        self, group_ids: Iterable[str]
+    ) -> dict[str, DescribedGroup | KafkaError]:
         """Each group, whatever its protocol; GROUP_ID_NOT_FOUND for one that is not there.
 
         >>> groups = await admin.describe_groups(["ledger"])

@@ -22,7 +22,7 @@ IDLE_MS_DEFAULT = 15 * 60_000
 class ProducerAdmin(TransactionAdmin, TopicAdmin):
     async def describe_producers(
         self, partitions: Iterable[TopicPartition]
-    ) -> Answers[list[ActiveProducer]]:
+    ) -> dict[TopicPartition, list[ActiveProducer] | KafkaError]:
         """The producers that each partition has heard of lately."""
         from ottla.protocol.messages.describe_producers import (
             DescribeProducersRequest,

@@ -53,7 +53,7 @@ class TransactionAdmin(AdminPart):
 
     async def describe_transactions(
         self, transactional_ids: Iterable[str]
-    ) -> Answers[DescribedTransaction]:
+    ) -> dict[str, DescribedTransaction | KafkaError]:
         """What coordinators know of each; TRANSACTIONAL_ID_NOT_FOUND for one that nobody used."""
         return await ask_coordinators(
             self._cluster, transactional_ids, _describe, kind=CoordinatorType.TRANSACTION
@@ -65,7 +65,9 @@ class TransactionAdmin(AdminPart):
             raise found
         return found
 
-    async def fence_producers(self, transactional_ids: Iterable[str]) -> Answers[FencedProducer]:
+    async def fence_producers(
+        self, transactional_ids: Iterable[str]
+    ) -> dict[str, FencedProducer | KafkaError]:
         """Come as a new producer of each id: what is open is aborted, earlier ones are shut out.
 
         An id that nobody has used yet comes to be by this.

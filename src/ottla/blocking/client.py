@@ -1,0 +1,77 @@
+"""What the three blocking clients share: a place in the loop's thread, and calls into it."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Awaitable, Callable
+from typing import Any, TypeVar
+
+from ottla.blocking.call import Call
+from ottla.blocking.loop_thread import LoopThread, acquire, release
+from ottla.client.errors import IllegalState
+
+T = TypeVar("T")
+C = TypeVar("C", bound=type)
+
+
+class BlockingClient:
+    """A client of asyncio behind calls that wait. Several threads may use it."""
+
+    _thread: LoopThread | None = None
+
+    def _open(self, start: Callable[[], Awaitable[object]]) -> None:
+        if self._thread is not None:
+            raise IllegalState(f"this {type(self).__name__} is started already")
+        thread = acquire()
+        try:
+            thread.call(start)
+        except BaseException:
+            release(thread)
+            raise
+        self._thread = thread
+
+    def _shut(self, close: Callable[[], Awaitable[object]], call: Call[Any] | None = None) -> None:
+        """Closing again does nothing, and neither does closing in a forked child what is the
+        parent's."""
+        thread, self._thread = self._thread, None
+        if thread is None:
+            return
+        try:
+            if not thread.is_forked:
+                thread.call(close, call)
+        finally:
+            release(thread)
+
+    def _running(self) -> LoopThread:
+        if self._thread is None:
+            name = type(self).__name__
+            raise IllegalState(
+                f"this {name} is not connected: write `with {name}(...) as ...`, or call start() "
+                "first and use it before close()"
+            )
+        return self._thread
+
+    def _call(self, work: Callable[[], Awaitable[T]]) -> T:
+        """Wait for something asynchronous."""
+        return self._running().call(work)
+
+    def _do(self, work: Callable[[], T]) -> T:
+        """Something that takes no time but must happen in the loop's thread."""
+
+        async def run() -> T:
+            return work()
+
+        return self._call(run)
+
+
+def documented_as(twin: type) -> Callable[[C], C]:
+    """Let methods without a docstring have that of the class they stand for, without `await`."""
+
+    def document(own: C) -> C:
+        for name, method in inspect.getmembers(own, inspect.isfunction):
+            text = inspect.getdoc(getattr(twin, name, None))
+            if method.__doc__ is None and text and not name.startswith("_"):
+                method.__doc__ = text.replace("await ", "").replace("async ", "")
+        return own
+
+    return document

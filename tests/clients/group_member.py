@@ -160,7 +160,84 @@ def aiokafka(bootstrap: str, group: str, topic: str, settings: dict[str, str]) -
     asyncio.run(consume())
 
 
-LIBRARIES = {"confluent": confluent, "kafka-python": kafka_python, "aiokafka": aiokafka}
+def ottla(bootstrap: str, group: str, topic: str, settings: dict[str, str]) -> None:
+    import re
+
+    from ottla.client.consumer.consumer import Consumer
+    from ottla.client.consumer.rebalance_listener import RebalanceListener
+    from ottla.client.errors import CommitFailed
+
+    options: dict[str, Any] = {key.replace(".", "_"): value for key, value in settings.items()}
+    options = {key: int(one) if one.isdigit() else one for key, one in options.items()}
+    if strategy := options.get("partition_assignment_strategy"):
+        options["partition_assignment_strategy"] = strategy.split(",")
+    if options.get("group_protocol") != "consumer":
+        options = {
+            "session_timeout_ms": SESSION_MS,
+            "heartbeat_interval_ms": HEARTBEAT_MS,
+            **options,
+        }
+
+    async def consume() -> None:
+        stopped = asyncio.Event()
+        asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stopped.set)
+        consumer = Consumer(
+            bootstrap_servers=bootstrap,
+            group_id=group,
+            auto_offset_reset="earliest",
+            enable_auto_commit=False,
+            metadata_max_age_ms=500,
+            **options,
+        )
+        read = committed = 0
+
+        async def commit() -> None:
+            nonlocal committed
+            if read == committed:
+                return
+            try:
+                reached = read
+                await consumer.commit()
+            except CommitFailed:
+                return  # given to others, or will be tried again after the next poll
+            committed = reached
+            tell("committed", True)
+
+        class Listener(RebalanceListener):
+            async def on_partitions_revoked(self, partitions: Any) -> None:
+                await commit()
+
+            def on_partitions_lost(self, partitions: Any) -> None:
+                pass
+
+        if topic.startswith("^"):
+            of_pattern: Any = topic if "group_protocol" in options else re.compile(topic)
+            consumer.subscribe(pattern=of_pattern, listener=Listener())
+        else:
+            consumer.subscribe([topic], listener=Listener())
+        shown: Any = None
+        async with consumer:
+            while not stopped.is_set():
+                found = await consumer.poll(timeout_ms=100)
+                owned = sorted(one.partition for one in consumer.assignment())
+                if owned != shown:
+                    tell("assigned", owned)
+                    shown = owned
+                for partition, records in found.items():
+                    for record in records:
+                        tell("read", [partition.partition, record.offset, record.value.decode()])
+                        read += 1
+                await commit()
+
+    asyncio.run(consume())
+
+
+LIBRARIES = {
+    "confluent": confluent,
+    "kafka-python": kafka_python,
+    "aiokafka": aiokafka,
+    "ottla": ottla,
+}
 
 if __name__ == "__main__":
     library, bootstrap, group, topic, *settings = sys.argv[1:]

@@ -5,14 +5,9 @@ Every member is a process of its own, of any of the client libraries, and may be
 
 from __future__ import annotations
 
-import json
-import signal
-import subprocess
 import sys
-import threading
-import time
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from itertools import chain
 from pathlib import Path
 
@@ -26,141 +21,24 @@ from confluent_kafka import (
     TopicPartition,
 )
 from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
-
-HERE = Path(__file__).parent
-WAIT_S = 25.0
-CLASSIC = ("confluent", "kafka-python", "aiokafka", "kafkajs")
-NEW = "confluent, new protocol"
-ALL = (*CLASSIC, NEW)
-
-
-class Member:
-    def __init__(self, command: list[str]) -> None:
-        self.assigned: list[int] | None = None
-        self.read: list[tuple[int, int, str]] = []
-        self.committed = 0
-        self.assignments = 0
-        self._process = subprocess.Popen(
-            command, stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True
-        )
-        threading.Thread(target=self._listen, daemon=True).start()
-
-    def _listen(self) -> None:
-        assert self._process.stdout is not None
-        for line in self._process.stdout:
-            ((what, value),) = json.loads(line).items()
-            if what == "assigned":
-                self.assigned = value
-                self.assignments += 1
-            elif what == "read":
-                self.read.append(tuple(value))
-            else:
-                self.committed = len(self.read)
-
-    @property
-    def values(self) -> list[str]:
-        return [value for _, _, value in self.read]
-
-    def leave(self) -> None:
-        self._process.terminate()
-        self._end(WAIT_S)
-
-    def kill(self) -> None:
-        self._process.kill()
-        self._end(5)
-
-    def pause(self) -> None:
-        self._process.send_signal(signal.SIGSTOP)
-
-    def go_on(self) -> None:
-        self._process.send_signal(signal.SIGCONT)
-
-    def _end(self, wait_s: float) -> None:
-        self._process.wait(wait_s)
-
-    def complaint(self) -> str:
-        if self._process.poll() is None:
-            return "still running"
-        assert self._process.stderr is not None
-        return self._process.stderr.read()[-2000:]
-
-
-Join = Callable[..., Member]
+from group_processes import (
+    ALL,
+    CLASSIC,
+    HERE,
+    NEW,
+    OURS_NEW,
+    WAIT_S,
+    Join,
+    Member,
+    has_read,
+    shared,
+    until,
+)
 
 
 @pytest.fixture
 def bootstrap(group_broker: Broker) -> str:
     return group_broker.address
-
-
-@pytest.fixture
-def join(request: pytest.FixtureRequest, bootstrap: str, topic: str) -> Iterator[Join]:
-    members: list[Member] = []
-
-    def start(library: str, group: str = "", of: str = "", **settings: str) -> Member:
-        arguments = [bootstrap, group or f"group.{topic}", of or topic]
-        if library == NEW:
-            library = "confluent"
-            settings["group_protocol"] = "consumer"
-        if library == "kafkajs":
-            node = request.getfixturevalue("node_program")
-            command = [node, str(HERE / "kafkajs" / "group_member.js"), *arguments]
-        else:
-            command = [sys.executable, str(HERE / "group_member.py"), library, *arguments]
-            command += [f"{key.replace('_', '.')}={value}" for key, value in settings.items()]
-        members.append(Member(command))
-        return members[-1]
-
-    yield start
-    for member in members:
-        member._process.kill()
-        member._process.wait()
-
-
-@pytest.fixture
-def admin(bootstrap: str) -> AdminClient:
-    return AdminClient({"bootstrap.servers": bootstrap})
-
-
-@pytest.fixture
-def send(bootstrap: str, topic: str, admin: AdminClient) -> Callable[..., list[str]]:
-    """`send(count)` writes so many new values, over all partitions in turn."""
-    sent = 0
-    partitions = 4
-    admin.create_topics([NewTopic(topic, partitions, 1)])[topic].result(WAIT_S)
-    producer = Producer({"bootstrap.servers": bootstrap, "linger.ms": 0})
-
-    def write(count: int, partitions: int = partitions) -> list[str]:
-        nonlocal sent
-        values = [f"value-{number}" for number in range(sent, sent + count)]
-        for number, value in enumerate(values, sent):
-            producer.produce(topic, value.encode(), partition=number % partitions)
-        sent += count
-        assert producer.flush(WAIT_S) == 0
-        return values
-
-    return write
-
-
-def until(condition: Callable[[], object], *members: Member) -> None:
-    deadline = time.monotonic() + WAIT_S
-    while not condition():
-        if time.monotonic() > deadline:
-            seen = [(m.assigned, len(m.read), m.committed, m.complaint()) for m in members]
-            pytest.fail(f"it did not come to that within {WAIT_S} s: {seen}")
-        time.sleep(0.02)
-
-
-def has_read(member: Member, values: list[str]) -> Callable[[], bool]:
-    return lambda: len(member.read) >= len(values) and member.committed >= len(values)
-
-
-def shared(*members: Member) -> Callable[[], bool]:
-    """Whether every partition has exactly one owner, and nobody is idle."""
-    return lambda: (
-        all(member.assigned for member in members)
-        and sorted(chain(*(member.assigned or () for member in members))) == [0, 1, 2, 3]
-    )
 
 
 @pytest.mark.parametrize("library", ALL)
@@ -220,7 +98,7 @@ def test_members_of_different_libraries_share_a_group(
     assert Counter(chain(*(member.values for member in members))) == Counter(values)
 
 
-@pytest.mark.parametrize("library", ["confluent", NEW])
+@pytest.mark.parametrize("library", ["confluent", "ottla", NEW, OURS_NEW])
 def test_a_member_that_falls_silent_is_replaced_and_may_come_back(
     library: str, join: Join, send: Callable[..., list[str]]
 ) -> None:
@@ -234,24 +112,25 @@ def test_a_member_that_falls_silent_is_replaced_and_may_come_back(
     until(shared(first, second), first, second)
 
 
+@pytest.mark.parametrize("library", ["confluent", "ottla"])
 def test_a_static_member_that_bounces_disturbs_nobody(
-    join: Join, send: Callable[..., list[str]]
+    library: str, join: Join, send: Callable[..., list[str]]
 ) -> None:
     send(8)
     slow = {"session_timeout_ms": "20000"}
-    first = join("confluent", group_instance_id="one", **slow)
-    second = join("confluent", group_instance_id="two", **slow)
+    first = join(library, group_instance_id="one", **slow)
+    second = join(library, group_instance_id="two", **slow)
     until(shared(first, second), first, second)
     owned, times = first.assigned, second.assignments
     first.kill()
-    again = join("confluent", group_instance_id="one", **slow)
+    again = join(library, group_instance_id="one", **slow)
     until(lambda: again.assigned == owned, again, second)
     assert second.assignments == times
     values = send(8)
     until(lambda: set(values) <= {*again.values, *second.values}, again, second)
 
 
-@pytest.mark.parametrize("library", ["confluent", NEW])
+@pytest.mark.parametrize("library", ["confluent", "ottla", NEW, OURS_NEW])
 def test_members_see_new_partitions_and_new_topics_of_their_pattern(
     library: str, join: Join, admin: AdminClient, topic: str, send: Callable[..., list[str]]
 ) -> None:
@@ -266,20 +145,21 @@ def test_members_see_new_partitions_and_new_topics_of_their_pattern(
     until(lambda: member.assigned == [0, 0, 1, 2, 3, 4, 5], member)
 
 
+@pytest.mark.parametrize("library", ["confluent", "ottla"])
 def test_a_group_changes_to_the_new_protocol_and_back_while_it_works(
-    join: Join, send: Callable[..., list[str]]
+    library: str, join: Join, send: Callable[..., list[str]]
 ) -> None:
-    old = join("confluent", partition_assignment_strategy="range")
+    old = join(library, partition_assignment_strategy="range")
     until(lambda: old.assigned == [0, 1, 2, 3], old)
     values = send(12)
     until(lambda: old.committed >= 12, old)
-    new = join(NEW)
+    new = join(f"{library}, new protocol")
     until(shared(old, new), old, new)
     values += send(24)
     until(lambda: set(values) <= {*old.values, *new.values}, old, new)
     old.leave()
     until(lambda: new.assigned == [0, 1, 2, 3], new)
-    again = join("confluent", partition_assignment_strategy="range")
+    again = join(library, partition_assignment_strategy="range")
     until(shared(new, again), new, again)
     new.leave()
     until(lambda: again.assigned == [0, 1, 2, 3], again)
@@ -289,11 +169,14 @@ def test_a_group_changes_to_the_new_protocol_and_back_while_it_works(
     assert everything == Counter(values + more)
 
 
-def test_cooperative_members_keep_what_they_can(join: Join, send: Callable[..., list[str]]) -> None:
+@pytest.mark.parametrize("library", ["confluent", "ottla"])
+def test_cooperative_members_keep_what_they_can(
+    library: str, join: Join, send: Callable[..., list[str]]
+) -> None:
     cooperative = {"partition_assignment_strategy": "cooperative-sticky"}
-    first = join("confluent", **cooperative)
+    first = join(library, **cooperative)
     until(lambda: first.assigned == [0, 1, 2, 3], first)
-    second = join("confluent", **cooperative)
+    second = join(library, **cooperative)
     until(shared(first, second), first, second)
     values = send(40)
     until(lambda: first.committed + second.committed >= 40, first, second)
@@ -383,7 +266,7 @@ def test_no_member_reads_what_another_committed(
     """Members come and go one after the other, politely: every record is read exactly once."""
     seen: Counter[str] = Counter()
     wanted: Counter[str] = Counter()
-    for library in (*CLASSIC, NEW, "confluent"):
+    for library in (*CLASSIC, NEW, OURS_NEW, "confluent"):
         wanted.update(send(12))
         member = join(library)
         until(lambda member=member: member.committed >= 12, member)  # type: ignore[misc]

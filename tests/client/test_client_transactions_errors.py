@@ -8,7 +8,6 @@ import pytest
 from scripted_coordinator import HANG_UP, SILENCE, Reply, Stage, on_stage
 
 from ottla.client.errors import (
-    DeliveryFailed,
     ProducerFenced,
     TransactionAborted,
     TransactionFailed,
@@ -48,7 +47,7 @@ async def whole_transaction(stage: Stage) -> None:
 
 
 async def broken_block(stage: Stage, lost: KafkaError | None = None) -> None:
-    async with stage.manager.transaction():
+    async with stage.manager.transaction(stage.manager.abort):
         assert stage.manager.admits(ONE)
         if lost is not None:
             stage.manager.failed(ONE, lost)
@@ -224,9 +223,7 @@ def test_a_batch_that_was_given_up_keeps_its_transaction_from_being_committed(
         assert await stage.admitted(ONE)
 
         async def losing() -> None:
-            cause = KafkaError(E.MESSAGE_TOO_LARGE)
-            stage.manager.failed(ONE, DeliveryFailed("t", 0, cause))
-            raise DeliveryFailed("t", 0, cause)
+            stage.manager.failed(ONE, KafkaError(E.MESSAGE_TOO_LARGE))
 
         stage.outbox.flushing = losing
         with pytest.raises(TransactionFailed, match="MESSAGE_TOO_LARGE"):
@@ -454,7 +451,7 @@ def test_closing_does_not_wait_for_a_coordinator_that_is_gone() -> None:
 def test_the_block_commits_at_its_end_and_aborts_when_it_fails() -> None:
     async def play(stage: Stage) -> None:
         await stage.manager.init()
-        async with stage.manager.transaction():
+        async with stage.manager.transaction(stage.manager.abort):
             assert stage.manager.admits(ONE)
         with pytest.raises(ZeroDivisionError):
             await broken_block(stage)
@@ -469,7 +466,7 @@ def test_the_block_aborts_when_a_record_of_it_was_lost() -> None:
         await stage.manager.init()
 
         async def block() -> None:
-            async with stage.manager.transaction():
+            async with stage.manager.transaction(stage.manager.abort):
                 assert stage.manager.admits(ONE)
                 stage.manager.failed(ONE, KafkaError(E.MESSAGE_TOO_LARGE))
 
@@ -483,9 +480,9 @@ def test_the_block_aborts_when_a_record_of_it_was_lost() -> None:
 def test_the_block_leaves_a_fatal_error_a_prepared_and_an_ended_transaction_alone() -> None:
     async def play(stage: Stage) -> None:
         await stage.manager.init()
-        async with stage.manager.transaction():
+        async with stage.manager.transaction(stage.manager.abort):
             await stage.manager.abort()
-        async with stage.manager.transaction():
+        async with stage.manager.transaction(stage.manager.abort):
             assert stage.manager.admits(ONE)
             await stage.manager.prepare()
         assert stage.manager.state is State.PREPARED

@@ -19,6 +19,10 @@ class Failures:
     def add(self, batch: ProducerBatch) -> None:
         self._batches.append(batch)
 
+    def forget(self) -> None:
+        """They are known: the application has aborted the transaction they belong to."""
+        self._batches.clear()
+
     def raise_unseen(self) -> None:
         """The first one as `DeliveryFailed`; all of them count as seen then."""
         unseen = [batch for batch in self._batches if batch.has_unseen]

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
 from dataclasses import dataclass
 from typing import Final
@@ -17,7 +17,6 @@ from typing import Final
 from ottla.client.errors import (
     BadSetting,
     ClientError,
-    DeliveryFailed,
     TransactionAborted,
     TransactionError,
     TransactionFailed,
@@ -94,6 +93,7 @@ class TransactionManager:
         self._kept = NOBODY
         """Who opened the transaction that this producer has taken over."""
         self._open = OpenTransaction()
+        self._is_closed = False
 
     @property
     def state(self) -> State:
@@ -133,11 +133,10 @@ class TransactionManager:
         if not self._machine.allows(Trigger.ABORTABLE):
             return  # it has failed for good already
         self._open.needs_renewal = True
-        cause = error.cause if isinstance(error, DeliveryFailed) else error
         verdict = Verdict.ABORT
-        if isinstance(cause, KafkaError):
-            verdict = verdict_on_batch(cause.code)
-        elif isinstance(cause, UnsupportedVersion):
+        if isinstance(error, KafkaError):
+            verdict = verdict_on_batch(error.code)
+        elif isinstance(error, UnsupportedVersion):
             verdict = Verdict.FATAL
         self._enter_failure(verdict, error)
 
@@ -238,7 +237,8 @@ class TransactionManager:
 
     async def close(self, within_ms: float) -> None:
         """Abort what is open, but neither what is prepared nor what may have been committed."""
-        if self.state in _LEFT_OPEN:
+        if self.state in _LEFT_OPEN and not self._is_closed:
+            self._is_closed = True
             try:
                 await self.abort(within_ms)
             except TransactionError as error:
@@ -250,9 +250,9 @@ class TransactionManager:
         self._partitions.close()
 
     @asynccontextmanager
-    async def transaction(self) -> AsyncIterator[None]:
-        """Begin; commit at the end, or abort if that or the block fails. What the block itself has
-        ended or prepared is left as it is."""
+    async def transaction(self, abort: Callable[[], Awaitable[None]]) -> AsyncIterator[None]:
+        """Begin; commit at the end, or `abort` if that or the block fails. What the block itself
+        has ended or prepared is left as it is."""
         await self.begin()
         try:
             yield
@@ -260,14 +260,11 @@ class TransactionManager:
                 await self.commit()
         except BaseException as error:
             if self.state in (State.IN_TRANSACTION, State.ABORTABLE_ERROR):
-                await self._abort_after(error)
+                try:
+                    await abort()
+                except TransactionError as failure:
+                    error.add_note(f"The transaction could not be aborted either: {failure}")
             raise
-
-    async def _abort_after(self, error: BaseException) -> None:
-        try:
-            await self.abort()
-        except TransactionError as failure:
-            error.add_note(f"The transaction could not be aborted either: {failure}")
 
     # Steps
 
@@ -296,10 +293,8 @@ class TransactionManager:
         return verdict_on_request(error.code) if isinstance(error, KafkaError) else Verdict.FATAL
 
     async def _flush(self) -> None:
-        try:
-            await self._outbox.flush()
-        except DeliveryFailed:
-            pass  # `failed` was told, which is looked at now
+        """Records that fail are told to `failed`."""
+        await self._outbox.flush()
         self._machine.raise_failure()
 
     async def _drop_all(self) -> None:

@@ -20,9 +20,10 @@ from ottla.client.producer.arrow_input import (
 )
 from ottla.client.producer.arrow_rows import (
     ANY_PARTITION,
-    check_sizes,
+    RECORD_OVERHEAD_MAX,
     column_buffers,
     grouped,
+    largest_record,
     partitions_of,
 )
 from ottla.records.engine import PayloadWriter, murmur2
@@ -242,17 +243,18 @@ def test_a_partition_that_is_not_there_is_told(wrong: int) -> None:
         groups_of(batch, NAMES._replace(partition="p"))
 
 
-def test_a_row_that_is_too_large_is_named() -> None:
+def test_the_largest_record_is_found_headers_included() -> None:
     batch = pa.record_batch(
         {
-            "value": ["x", "y" * 500, "z"],
-            "h": pa.array([[("a", b"1" * 400)], [], [("b", b"2" * 600)]], MAP),
+            "key": ["k", None, "kk"],
+            "value": ["x", "y" * 500, None],
+            "h": pa.array([[("a", b"1" * 400)], [], [("b", b"2" * 600), ("c", None)]], MAP),
         }
     )
-    columns = column_buffers(batch, ColumnNames(None, "value", headers="h"), NOW_MS)
-    check_sizes(columns, 10, 1_000, "value")
-    with pytest.raises(BadColumn, match=r"row 12 takes .* max_request_size"):
-        check_sizes(columns, 10, 650, "value")
+    columns = column_buffers(batch, NAMES._replace(headers="h"), NOW_MS)
+    assert largest_record(columns) == (2 + 601 + 1 + 20 + RECORD_OVERHEAD_MAX, 2)
+    plain = column_buffers(batch, NAMES, NOW_MS)
+    assert largest_record(plain) == (500 + RECORD_OVERHEAD_MAX, 1)
 
 
 def test_pieces_are_bounded_in_rows_and_bytes() -> None:

@@ -1,7 +1,6 @@
 """Arrow data from anywhere, checked and cut into pieces of bounded size.
 
-The schema is checked before the first row is sent, and so is every row unless the data is a stream
-that is read as it is sent. Pieces are slices: nothing is copied here.
+The schema is checked before the first row is sent. Pieces are slices: nothing is copied here.
 """
 
 from __future__ import annotations

@@ -123,23 +123,18 @@ def _fixed_buffer(array: pa.Array, width: int) -> Any:
     return array.buffers()[1].slice(array.offset * width, len(array) * width)
 
 
-def check_sizes(columns: ColumnBuffers, first_row: int, size_max: int, name: str) -> None:
-    """Raise if a record would be too large for a request; `first_row` is where the piece began."""
+def largest_record(columns: ColumnBuffers) -> tuple[int, int]:
+    """Bytes of the largest record, batch header included, and its row. At most: lengths are counted
+    as if they were long."""
     pa, pc = load_pyarrow(), load_compute()
     sizes = _lengths(columns.value_offsets, columns.count)
     if columns.key_offsets is not None:
         sizes = pc.add(sizes, _lengths(columns.key_offsets, columns.count))
     if columns.header_offsets is not None:
         sizes = pc.add(sizes, _header_sizes(columns))
-    limit = size_max - RECORD_OVERHEAD_MAX
     largest = pc.max(sizes).as_py()
-    if largest > limit:
-        row = pc.index(sizes, pa.scalar(largest, sizes.type)).as_py()
-        raise BadColumn(
-            name,
-            f"row {first_row + row} takes {largest + RECORD_OVERHEAD_MAX} bytes as a record, more "
-            f"than max_request_size ({size_max}) allows",
-        )
+    row = pc.index(sizes, pa.scalar(largest, sizes.type)).as_py()
+    return largest + RECORD_OVERHEAD_MAX, row
 
 
 def _lengths(offsets: Any, count: int) -> pa.Array:

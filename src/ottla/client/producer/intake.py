@@ -220,10 +220,10 @@ class Intake:
         return sent
 
     async def _take(self, record: ProducerRecord, on_delivery: OnDelivery | None) -> Sent:
-        self._check_open()
+        self.check_open()
         deadline = self._clock.now() + self._settings.max_block_ms / 1000
         route = await self._routes.find(record.topic, record.partition, deadline)
-        self._check_open()
+        self.check_open()
         key, value, headers = self._serialized(
             record.topic, record.key, record.value, record.headers
         )
@@ -235,13 +235,13 @@ class Intake:
             await self._memory.reserve(size, (deadline - self._clock.now()) * 1000)
             # Given back and taken within one step of the loop: nobody gets ahead.
             self._memory.free += size
-            self._check_open()
+            self.check_open()
             sent = self._put(route, value, key, headers, *rest, is_reserved=True)
         if sent is None:  # the topic was made anew meanwhile, with fewer partitions
             raise TopicMissing(record.topic, record.partition)
         return sent
 
-    def _check_open(self) -> None:
+    def check_open(self) -> None:
         if self._is_closed:
             raise ProducerClosed
         if self._check_send is not None:

@@ -12,8 +12,11 @@ from typing import TYPE_CHECKING, Any, Unpack
 
 from ottla.client.errors import IllegalState, ProducerClosed
 from ottla.client.network.cluster import Cluster
+from ottla.client.producer.arrow_input import ColumnNames
+from ottla.client.producer.columns import RowIntake
 from ottla.client.producer.engine import Engine
 from ottla.client.producer.interceptors import Interceptors
+from ottla.client.producer.transaction_methods import TransactionMethods
 from ottla.client.settings.base import settings_from
 from ottla.client.settings.producer import ProducerOptions, ProducerSettings
 from ottla.client.values import RecordMetadata
@@ -24,10 +27,11 @@ if TYPE_CHECKING:
     from ottla.client.producer.batch import OnDelivery
     from ottla.client.producer.intake import Headers
     from ottla.client.producer.sent import Sent
+    from ottla.client.producer.sent_rows import SentRows
     from ottla.runtime.runtime import Runtime
 
 
-class Producer:
+class Producer(TransactionMethods):
     """Use it as `async with Producer(...)`, or call `start()` and `close()`.
 
     Leaving the block waits until every record has its outcome, and raises `DeliveryFailed` if one
@@ -198,6 +202,33 @@ class Producer:
             timestamp_ms=timestamp_ms,
         )
         return await sent
+
+    async def send_arrow(
+        self,
+        topic: str,
+        data: Any,
+        *,
+        key: str | None = "key",
+        value: str = "value",
+        headers: str | None = None,
+        partition: str | int | None = None,
+        timestamp: str | None = None,
+    ) -> SentRows:
+        """Give every row of Arrow data to be sent, without an object for each.
+
+        `data` is a pyarrow RecordBatch or Table, a data frame that speaks Arrow, a dict of arrays,
+        or a RecordBatchReader, which is read as it is sent. The names are those of its columns:
+        keys and values (binary or text; null is no key, and a tombstone), headers (a list of
+        structs of key and value, or a map), partitions (a number: all to this one), and times.
+        A column `key` need not be there. Serializers and interceptors see none of the rows.
+
+        Waits for room in the buffer, at most `max_block_ms` each time. Await what it returns for
+        the acknowledgements. Raises like `send`, and `BadColumn`. Needs `ottla[arrow]`.
+        """
+        named = partition if isinstance(partition, str) else None
+        number = None if isinstance(partition, str) else partition
+        names = ColumnNames(key, value, headers, named, timestamp)
+        return await RowIntake(self._running(), topic, names, number).send(data)
 
     async def flush(self) -> None:
         """Send all there is, and return when each record given so far has its outcome.

@@ -80,7 +80,21 @@ def confluent(bootstrap: str, group: str, topic: str, settings: dict[str, str]) 
 
 def kafka_python(bootstrap: str, group: str, topic: str, settings: dict[str, str]) -> None:
     from kafka import ConsumerRebalanceListener, KafkaConsumer
+    from kafka.coordinator.assignors.cooperative_sticky import CooperativeStickyAssignor
+    from kafka.coordinator.assignors.range import RangePartitionAssignor
+    from kafka.coordinator.assignors.roundrobin import RoundRobinPartitionAssignor
+    from kafka.coordinator.assignors.sticky.sticky_assignor import StickyPartitionAssignor
+    from kafka.errors import CommitFailedError, RebalanceInProgressError
 
+    assignors = {
+        "range": RangePartitionAssignor,
+        "roundrobin": RoundRobinPartitionAssignor,
+        "sticky": StickyPartitionAssignor,
+        "cooperative-sticky": CooperativeStickyAssignor,
+    }
+    options: dict[str, Any] = {key.replace(".", "_"): value for key, value in settings.items()}
+    if name := options.get("partition_assignment_strategy"):
+        options["partition_assignment_strategy"] = [assignors[name]]
     consumer = KafkaConsumer(
         bootstrap_servers=bootstrap,
         group_id=group,
@@ -89,12 +103,13 @@ def kafka_python(bootstrap: str, group: str, topic: str, settings: dict[str, str
         session_timeout_ms=SESSION_MS,
         heartbeat_interval_ms=HEARTBEAT_MS,
         metadata_max_age_ms=500,
-        **{key.replace(".", "_"): value for key, value in settings.items()},
+        **options,
     )
 
     class Listener(ConsumerRebalanceListener):
         def on_partitions_revoked(self, revoked: Any) -> None:
-            tell("assigned", [])
+            kept = consumer.assignment() - set(revoked)
+            tell("assigned", sorted(one.partition for one in kept))
 
         def on_partitions_assigned(self, assigned: Any) -> None:
             tell("assigned", sorted(one.partition for one in consumer.assignment()))
@@ -110,7 +125,10 @@ def kafka_python(bootstrap: str, group: str, topic: str, settings: dict[str, str
                 for record in records:
                     tell("read", [partition.partition, record.offset, record.value.decode()])
             if found:
-                consumer.commit()
+                try:
+                    consumer.commit()
+                except (CommitFailedError, RebalanceInProgressError):
+                    continue
                 tell("committed", True)
     finally:
         consumer.close()

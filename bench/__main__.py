@@ -1,4 +1,5 @@
-"""`python -m bench [names] [--quick]`: Ottla measured side by side with Apache Kafka.
+"""`python -m bench [names] [--quick]`: Ottla measured side by side with Apache Kafka, and its
+client beside others.
 
 Both run here, on free ports of 127.0.0.1, with their defaults; one client, the same settings, the
 same machine, taking turns. Without Kafka's jars (see scripts/fetch_kafka.py) Ottla runs alone.
@@ -17,6 +18,7 @@ from pathlib import Path
 from rich.console import Console
 
 from bench import (
+    clients,
     commits,
     groups,
     idempotence,
@@ -42,6 +44,7 @@ SCENARIOS: dict[str, Callable[[Bench], None]] = {
     "transactions": transactions.run,
     "commits": commits.run,
     "groups": groups.run,
+    "clients": clients.run,
     "memory": scale.run_memory,
     "startup": scale.run_startup,
     "partitions": scale.run_partitions,

@@ -7,7 +7,7 @@ import platform
 import statistics
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, Protocol
 
 from rich.console import Console
 from rich.table import Table
@@ -25,6 +25,14 @@ class Reading(NamedTuple):
     """What issue and design ask of Ottla; at most this, or at least, by the sense of the unit."""
 
 
+class Section(Protocol):
+    """Figures that do not compare two brokers, and have a table of their own."""
+
+    def show(self, console: Console) -> None: ...
+
+    def entries(self) -> dict[str, Any]: ...
+
+
 class Results:
     """Every reading of every round, by label and by the broker it belongs to."""
 
@@ -32,6 +40,10 @@ class Results:
         self.quick = quick
         self._shape: dict[str, Reading] = {}
         self._values: dict[tuple[str, str], list[float]] = {}
+        self._sections: dict[str, Section] = {}
+
+    def attach(self, name: str, section: Section) -> None:
+        self._sections[name] = section
 
     def add(self, side: str, readings: list[Reading]) -> None:
         for reading in readings:
@@ -47,6 +59,12 @@ class Results:
         return ours / theirs if ours is not None and theirs else None
 
     def show(self, console: Console) -> None:
+        for section in self._sections.values():
+            section.show(console)
+        if self._shape:
+            self._show_brokers(console)
+
+    def _show_brokers(self, console: Console) -> None:
         table = Table(title="Ottla beside Apache Kafka (medians)", title_justify="left")
         table.add_column("measure", no_wrap=True)
         for head in (OTTLA, KAFKA, "Ottla/Kafka", "target"):
@@ -82,6 +100,7 @@ class Results:
             "machine": {"cores": facts.pop("cores"), "python": platform.python_version()},
             **facts,
             "measures": [self._entry(label, shape) for label, shape in self._shape.items()],
+            **{name: section.entries() for name, section in self._sections.items()},
         }
         path.write_text(json.dumps(document, indent=1) + "\n")
         return path

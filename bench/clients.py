@@ -1,0 +1,137 @@
+"""Clients side by side on Ottla's broker: ours, confluent-kafka, kafka-python and aiokafka.
+
+One process and one core for the client, another core for the broker, the same settings for all (see
+client_job.py), each written as its own documentation advises. A peer with several ways to do it is
+measured in each, and ratios are to the best of them.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import subprocess
+import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import asdict
+from pathlib import Path
+from typing import NamedTuple
+
+from bench import client_memory
+from bench.brokers import Broker
+from bench.client_job import PARTITIONS, Job, Measured
+from bench.client_table import OURS, ClientTable
+from bench.sides import Bench
+from bench.topics import delete, new_topic
+
+CHILD_TIMEOUT_S = 300.0
+CLIENT_CORE, BROKER_CORE = 0, 1
+FOREVER_S = 1e6
+ROOT = Path(__file__).resolve().parent.parent
+
+
+class Entry(NamedTuple):
+    client: str
+    """A module `bench.client_...`."""
+    method: str
+
+
+NAMES = {
+    "ottla": OURS,
+    "confluent": "confluent-kafka",
+    "kafka_python": "kafka-python",
+    "aiokafka": "aiokafka",
+}
+PRODUCERS = [
+    Entry("confluent", "produce"),
+    Entry("confluent", "produce_batch"),
+    Entry("kafka_python", "send"),
+    Entry("aiokafka", "send"),
+    Entry("aiokafka", "send_batch"),
+    Entry("ottla", "send"),
+    Entry("ottla", "blocking send"),
+    Entry("ottla", "send_arrow"),
+]
+CONSUMERS = [
+    Entry("confluent", "consume"),
+    Entry("confluent", "poll"),
+    Entry("kafka_python", "iterate"),
+    Entry("kafka_python", "poll"),
+    Entry("aiokafka", "iterate"),
+    Entry("aiokafka", "getmany"),
+    Entry("ottla", "iterate"),
+    Entry("ottla", "poll"),
+    Entry("ottla", "blocking iterate"),
+    Entry("ottla", "blocking poll"),
+    Entry("ottla", "fetch_arrow"),
+]
+SIZES = (100, 1000)
+CODECS = ("none", "lz4")
+
+
+def run(bench: Bench) -> None:
+    for side in bench.sides:
+        side.close()  # nobody else on the two cores
+    table = ClientTable()
+    with _pinned_broker(bench) as broker:
+        for size in SIZES:
+            for codec in CODECS:
+                for number in range(bench.pick(1, 3)):
+                    bench.say(f"clients: {size} B, {codec}, round {number + 1}")
+                    _produce(bench, broker, table, size, codec)
+                    _consume(bench, broker, table, size, codec)
+        bench.say("clients: memory beside a broker that stands still")
+        table.memory = client_memory.measure(broker)
+    bench.results.attach("clients", table)
+
+
+def _produce(bench: Bench, broker: Broker, table: ClientTable, size: int, codec: str) -> None:
+    for entry in PRODUCERS:
+        topic = new_topic(broker, PARTITIONS)
+        job = Job(broker.address, topic, size, codec, bench.pick(3, 6), sys.maxsize, entry.method)
+        table.add("produce", size, codec, NAMES[entry.client], entry.method, _child(entry, job))
+        delete(broker, topic)
+
+
+def _consume(bench: Bench, broker: Broker, table: ClientTable, size: int, codec: str) -> None:
+    filled = (bench.pick(200, 400) << 20) // size
+    topic = new_topic(broker, PARTITIONS)
+    fill = Job(broker.address, topic, size, codec, FOREVER_S, filled, "produce_batch")
+    _child(Entry("confluent", fill.method), fill)
+    for entry in CONSUMERS:
+        # Not all of it: what comes before the first look at the clock is not counted.
+        job = Job(
+            broker.address, topic, size, codec, bench.pick(3, 6), filled * 8 // 10, entry.method
+        )
+        table.add("consume", size, codec, NAMES[entry.client], entry.method, _child(entry, job))
+    delete(broker, topic)
+
+
+def _child(entry: Entry, job: Job) -> Measured:
+    done = subprocess.run(
+        [
+            *(sys.executable, "-m", "bench.client_child"),
+            *(entry.client, str(CLIENT_CORE), json.dumps(asdict(job))),
+        ],
+        cwd=ROOT,
+        capture_output=True,
+        text=True,
+        timeout=CHILD_TIMEOUT_S,
+    )
+    if done.returncode:
+        raise RuntimeError(f"{entry.client} {entry.method} failed:\n{done.stderr[-4000:]}")
+    return Measured(**json.loads(done.stdout.splitlines()[-1]))
+
+
+@contextmanager
+def _pinned_broker(bench: Bench) -> Iterator[Broker]:
+    """A broker of its own, on a core of its own where there are two."""
+    broker = bench.sides[0].fresh()
+    broker.start()
+    try:
+        cores = os.sched_getaffinity(0)
+        for thread in os.listdir(f"/proc/{broker.pid}/task"):
+            os.sched_setaffinity(int(thread), {BROKER_CORE} & cores or cores)
+        yield broker
+    finally:
+        broker.remove()

@@ -18,7 +18,14 @@ from ottla.records.column_buffers import ColumnBuffers
 from ottla.records.errors import InvalidBatch
 from ottla.records.header import read_header
 from ottla.records.payload import encode_records
-from ottla.records.pure import consumer_records, murmur2, record_columns, writer
+from ottla.records.pure import (
+    consumer_records,
+    key_offsets,
+    murmur2,
+    record_columns,
+    record_copy,
+    writer,
+)
 from ottla.records.reader import check_crc, read_records
 from ottla.records.record import Record
 
@@ -29,6 +36,8 @@ PURE = SimpleNamespace(
     RecordColumns=record_columns.RecordColumns,
     murmur2=murmur2.murmur2,
     partition_rows=murmur2.partition_rows,
+    KeyOffsets=key_offsets.KeyOffsets,
+    copy_records=record_copy.copy_records,
 )
 ENGINES = [pytest.param(PURE, id="pure")]
 if engine.NATIVE:

@@ -105,7 +105,7 @@ def _decode(
             if raw < 0x80:
                 position += 1
             else:
-                raw, position = _unsigned(payload, position)
+                raw, position = read_varint(payload, position)
             end = position + (raw >> 1 ^ -(raw & 1))
 
             position += 1  # attributes: none are defined
@@ -113,7 +113,7 @@ def _decode(
             if raw < 0x80:
                 position += 1
             else:
-                raw, position = _unsigned(payload, position)
+                raw, position = read_varint(payload, position)
             timestamp = append_time
             if timestamp is None:
                 timestamp = base_timestamp + (raw >> 1 ^ -(raw & 1))
@@ -122,14 +122,14 @@ def _decode(
             if raw < 0x80:
                 position += 1
             else:
-                raw, position = _unsigned(payload, position)
+                raw, position = read_varint(payload, position)
             offset_delta = raw >> 1 ^ -(raw & 1)
 
             raw = payload[position]
             if raw < 0x80:
                 position += 1
             else:
-                raw, position = _unsigned(payload, position)
+                raw, position = read_varint(payload, position)
             key = None
             if not raw & 1:
                 start = position
@@ -140,7 +140,7 @@ def _decode(
             if raw < 0x80:
                 position += 1
             else:
-                raw, position = _unsigned(payload, position)
+                raw, position = read_varint(payload, position)
             value = None
             if not raw & 1:
                 start = position
@@ -214,11 +214,11 @@ def varint(value: int) -> bytes:
 
 
 def _signed(payload: bytes, position: int) -> tuple[int, int]:
-    raw, position = _unsigned(payload, position)
+    raw, position = read_varint(payload, position)
     return raw >> 1 ^ -(raw & 1), position
 
 
-def _unsigned(payload: bytes, position: int) -> tuple[int, int]:
+def read_varint(payload: bytes, position: int) -> tuple[int, int]:
     """The varint at `position` before the zigzag is undone, and the position after it."""
     first = payload[position]
     if first < 0x80:

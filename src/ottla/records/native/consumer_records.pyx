@@ -1,22 +1,13 @@
 """The compiled twin of `ottla.records.pure.consumer_records`."""
 
-from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer, Py_buffer
 from cpython.bytes cimport PyBytes_FromStringAndSize
 from cpython.list cimport PyList_Append
 from cpython.ref cimport Py_INCREF
 from cpython.tuple cimport PyTuple_New, PyTuple_SET_ITEM
 from libc.stdint cimport int32_t, int64_t, uint8_t
 
-from ottla.records.native.raw_record cimport (
-    RawRecord,
-    Span,
-    add_delta,
-    fits,
-    read_header,
-    read_record,
-)
-
-from ottla.records.payload import explain_damage
+from ottla.records.native.raw_record cimport RawRecord, Span, read_header
+from ottla.records.native.walk cimport Walk
 
 cdef extern from *:
     """
@@ -36,52 +27,27 @@ cdef enum:
 cdef class Reader:
     """What all records of one call have in common."""
 
-    cdef Py_buffer view
-    cdef object payload, topic, partition, timestamp_type, leader_epoch, append_time
+    cdef Walk walk
+    cdef object topic, partition, timestamp_type, leader_epoch
     cdef object cls, key_of, value_of
-    cdef int64_t count, base_offset, base_timestamp, from_offset
     cdef object last_timestamp
     cdef int64_t last_time
 
-    def __cinit__(self, payload):
-        PyObject_GetBuffer(payload, &self.view, PyBUF_SIMPLE)
-        self.payload = payload
-
-    def __dealloc__(self):
-        PyBuffer_Release(&self.view)
-
-    cdef list read(self):
-        cdef const uint8_t* start = <const uint8_t*>self.view.buf
-        cdef const uint8_t* end = start + self.view.len
-        cdef const uint8_t* at = start
-        cdef const uint8_t* behind
+    cdef list read(self, int64_t from_offset):
         cdef RawRecord raw
-        cdef int64_t index
-        cdef int64_t timestamp = 0
         cdef list records = []
-        if not fits(self.count, self.view.len, self.base_offset):
-            raise self.damage(0, 0)
-        for index in range(self.count):
-            behind = read_record(at, end, &raw)
-            if behind == NULL or (
-                self.append_time is None
-                and not add_delta(self.base_timestamp, raw.timestamp_delta, &timestamp)
-            ):
-                raise self.damage(index, at - start)
-            at = behind
-            if self.base_offset + raw.offset_delta >= self.from_offset:
-                PyList_Append(records, self.record(&raw, timestamp))
-        if at != end:
-            raise self.damage(self.count, at - start)
+        while self.walk.next(&raw):
+            if self.walk.offset >= from_offset:
+                PyList_Append(records, self.record(&raw))
         return records
 
-    cdef object record(self, const RawRecord* raw, int64_t timestamp):
+    cdef object record(self, const RawRecord* raw):
         # All fields are there before the tuple is: code of others must not see an unfinished one.
+        offset = self.walk.offset
+        time = self.time_of(self.walk.timestamp)
         key = field_of(&raw.key, self.key_of)
         value = field_of(&raw.value, self.value_of)
         headers = self.headers_of(raw) if raw.header_count else EMPTY
-        offset = self.base_offset + raw.offset_delta
-        time = self.time_of(timestamp) if self.append_time is None else self.append_time
         made = ottla_new_tuple(self.cls, FIELDS)
         put(made, 0, self.topic)
         put(made, 1, self.partition)
@@ -114,21 +80,10 @@ cdef class Reader:
         for index in range(raw.header_count):
             at = read_header(at, raw.end, &name, &value)
             if at == NULL:
-                raise self.damage(0, 0)
+                raise self.walk.damage()
             text = PyUnicode_DecodeUTF8(<const char*>name.data, name.size, "replace")
             put(headers, index, (text, field_of(&value, None)))
         return headers
-
-    cdef object damage(self, int64_t index, Py_ssize_t position):
-        return explain_damage(
-            bytes(self.payload),
-            self.count,
-            self.base_offset,
-            self.base_timestamp,
-            self.append_time,
-            index,
-            position,
-        )
 
 
 cdef object EMPTY = ()
@@ -158,12 +113,8 @@ def consumer_records(
     cdef Reader reader
     if not issubclass(cls, tuple):
         raise TypeError(f"{cls.__name__} is no kind of tuple")
-    reader = Reader(payload)
-    reader.count = count
-    reader.base_offset = base_offset
-    reader.base_timestamp = base_timestamp
-    reader.append_time = append_time
-    reader.from_offset = from_offset
+    reader = Reader()
+    reader.walk = Walk(payload, count, base_offset, base_timestamp, append_time)
     reader.topic = topic
     reader.partition = partition
     reader.timestamp_type = timestamp_type
@@ -171,7 +122,7 @@ def consumer_records(
     reader.cls = cls
     reader.key_of = key_of
     reader.value_of = value_of
-    return reader.read()
+    return reader.read(from_offset)
 
 
 cdef inline object field_of(const Span* span, convert):

@@ -1,12 +1,6 @@
 """The compiled twin of `ottla.records.pure.record_columns`."""
 
-from cpython.buffer cimport (
-    PyBUF_SIMPLE,
-    PyBuffer_FillInfo,
-    PyBuffer_Release,
-    PyObject_GetBuffer,
-    Py_buffer,
-)
+from cpython.buffer cimport Py_buffer, PyBuffer_FillInfo
 from cpython.mem cimport PyMem_RawFree, PyMem_RawRealloc
 from libc.stdint cimport int32_t, int64_t, uint8_t
 
@@ -19,17 +13,10 @@ from ottla.records.native.bytes_column cimport (
     truncate,
 )
 from ottla.records.native.growing cimport Growing, put_bytes, release
-from ottla.records.native.raw_record cimport (
-    RawRecord,
-    Span,
-    add_delta,
-    fits,
-    read_header,
-    read_record,
-)
+from ottla.records.native.raw_record cimport RawRecord, Span, read_header
+from ottla.records.native.walk cimport AT_END, AT_RECORD, Step, Walk
 
 from ottla.records.column_buffers import COLUMN_BYTES_MAX as _COLUMN_BYTES_MAX, ColumnBuffers
-from ottla.records.payload import explain_damage
 
 cdef enum:
     # A smaller payload is done before another thread could have made use of the lock.
@@ -46,21 +33,7 @@ cdef enum Outcome:
     NO_MEMORY
 
 cdef int64_t COLUMN_BYTES_MAX = _COLUMN_BYTES_MAX
-
-
-cdef struct Walk:
-    # One call of `add`.
-    const uint8_t* at
-    const uint8_t* end
-    int64_t index
-    int64_t count
-    int64_t base_offset
-    int64_t base_timestamp
-    int64_t append_time
-    bint has_append_time
-    int64_t from_offset
-    int64_t rows_max
-    int64_t next_offset
+cdef int64_t ROWS_MAX = 1 << 31
 
 
 cdef class Block:
@@ -88,18 +61,6 @@ cdef Block block_of(Growing* memory):
     memory.data = NULL
     memory.size = memory.capacity = 0
     return block
-
-
-cdef object damage(payload, const Walk* walk, append_time, Py_ssize_t position):
-    return explain_damage(
-        bytes(payload),
-        walk.count,
-        walk.base_offset,
-        walk.base_timestamp,
-        append_time,
-        walk.index,
-        position,
-    )
 
 
 cdef class RecordColumns:
@@ -150,78 +111,50 @@ cdef class RecordColumns:
         nothing.
         """
         cdef Walk walk
-        cdef Py_buffer view
         self.refuse_if_busy()
-        walk.index = 0
-        walk.count = count
-        walk.base_offset = base_offset
-        walk.base_timestamp = base_timestamp
-        walk.has_append_time = append_time is not None
-        walk.append_time = append_time if walk.has_append_time else 0
-        walk.from_offset = from_offset
-        walk.rows_max = self.count + min(limit, <int64_t>1 << 62)
-        walk.next_offset = self.next_offset
-        PyObject_GetBuffer(payload, &view, PyBUF_SIMPLE)
-        try:
-            if not fits(count, view.len, base_offset):
-                raise damage(payload, &walk, append_time, 0)
-            if limit <= 0:
-                self.complete = count == 0
-                return 0
-            walk.at = <const uint8_t*>view.buf
-            walk.end = walk.at + view.len
-            # Nobody may change what is read without the lock.
-            unlocked = view.readonly and view.len >= UNLOCKED_BYTES_MIN
-            return self.add_all(payload, &walk, append_time, unlocked)
-        finally:
-            PyBuffer_Release(&view)
+        walk = Walk(payload, count, base_offset, base_timestamp, append_time)
+        if limit <= 0:
+            self.complete = count == 0
+            return 0
+        return self.add_all(walk, from_offset, limit)
 
-    cdef object add_all(self, payload, Walk* walk, append_time, bint unlocked):
+    cdef object add_all(self, Walk walk, int64_t from_offset, int64_t limit):
         cdef int64_t rows = self.count
+        cdef int64_t next_offset = self.next_offset
         cdef Py_ssize_t headers = self.columns[HEADER_KEYS].rows
-        cdef const uint8_t* start = walk.at
+        cdef int64_t rows_max = rows + min(limit, ROWS_MAX)
         cdef Outcome outcome
-        self.busy = True
-        if unlocked:
+        # Nobody may change what is read without the lock.
+        if walk.view.readonly and walk.view.len >= UNLOCKED_BYTES_MIN:
+            self.busy = True
             with nogil:
-                outcome = self.add_rows(walk)
+                outcome = self.add_rows(walk, from_offset, rows_max)
+            self.busy = False
         else:
-            outcome = self.add_rows(walk)
-        self.busy = False
+            outcome = self.add_rows(walk, from_offset, rows_max)
         if outcome == NO_MEMORY or outcome == DAMAGED:
             self.cut(rows, headers)
-        if outcome == NO_MEMORY:
-            raise MemoryError
-        if outcome == DAMAGED:
-            raise damage(payload, walk, append_time, walk.at - start)
+            self.next_offset = next_offset
+            raise MemoryError if outcome == NO_MEMORY else walk.damage()
         self.complete = outcome == DONE
-        self.next_offset = walk.next_offset
         return self.count - rows
 
-    cdef Outcome add_rows(self, Walk* walk) noexcept nogil:
+    cdef Outcome add_rows(self, Walk walk, int64_t from_offset, int64_t rows_max) noexcept nogil:
         cdef RawRecord record
-        cdef const uint8_t* behind
-        cdef int64_t timestamp = walk.append_time
-        cdef int64_t offset
+        cdef Step step
         cdef Outcome outcome
-        while walk.index < walk.count:
-            if self.count == walk.rows_max:
+        while True:
+            if self.count == rows_max and walk.index < walk.count:
                 return FULL
-            behind = read_record(walk.at, walk.end, &record)
-            if behind == NULL or not (
-                walk.has_append_time
-                or add_delta(walk.base_timestamp, record.timestamp_delta, &timestamp)
-            ):
-                return DAMAGED
-            offset = walk.base_offset + record.offset_delta
-            if offset >= walk.from_offset:
-                outcome = self.add_row(offset, timestamp, &record)
-                if outcome != DONE:
-                    return outcome
-                walk.next_offset = offset + 1
-            walk.at = behind
-            walk.index += 1
-        return DONE if walk.at == walk.end else DAMAGED
+            step = walk.step(&record)
+            if step != AT_RECORD:
+                return DONE if step == AT_END else DAMAGED
+            if walk.offset < from_offset:
+                continue
+            outcome = self.add_row(walk.offset, walk.timestamp, &record)
+            if outcome != DONE:
+                return outcome
+            self.next_offset = walk.offset + 1
 
     cdef Outcome add_row(
         self, int64_t offset, int64_t timestamp, const RawRecord* record

@@ -1,9 +1,9 @@
 """What compaction leaves of one batch.
 
 A batch from which nothing is taken stays as it is, byte for byte. Otherwise its remaining records
-are copied without being opened: they hold differences to the base offset and base timestamp, and
-both stay. Only when a batch gets its delete horizon, which takes the place of the base timestamp,
-are timestamps written anew.
+are copied as they are: they hold differences to the base offset and base timestamp, and both stay.
+Only when a batch gets its delete horizon, which takes the place of the base timestamp, are
+timestamps written anew.
 """
 
 from __future__ import annotations
@@ -14,20 +14,18 @@ from ottla.buffers import Buffer
 from ottla.records.builder import seal
 from ottla.records.codec import Codec
 from ottla.records.compression import compress
+from ottla.records.engine import KeyOffsets, copy_records
 from ottla.records.header import (
     CODEC_MASK,
     CONTROL_BIT,
     DELETE_HORIZON_BIT,
     HEADER_SIZE,
-    LOG_APPEND_TIME_BIT,
     NO_TIMESTAMP,
     BatchHeader,
 )
 from ottla.records.reader import payload_of
 from ottla.storage.batch_scan import HeaderFields
 from ottla.storage.cleaner.job import NO_DATA, CleaningJob, CleaningStats
-from ottla.storage.cleaner.offset_map import OffsetMap
-from ottla.storage.cleaner.record_walk import WalkedRecords, from_zigzag, moved_timestamp, walk
 from ottla.storage.cleaner.transactions import CleanedTransactions
 from ottla.storage.transaction_index import AbortedTransaction
 
@@ -48,14 +46,14 @@ class BatchFilter:
     def __init__(
         self,
         job: CleaningJob,
-        offset_map: OffsetMap,
+        last_offsets: KeyOffsets,
         transactions: CleanedTransactions,
         stats: CleaningStats,
     ) -> None:
         self._now_ms = job.now_ms
         self._delete_horizon_ms = min(job.now_ms + job.config.delete_retention_ms, _NEVER_MS)
         self._producers = job.producers
-        self._map = offset_map
+        self._map = last_offsets
         self._transactions = transactions
         self._stats = stats
 
@@ -93,9 +91,7 @@ class BatchFilter:
         if may_go and not must_stay and has_horizon and header[7] <= self._now_ms:
             return None
         if may_go and header[12] and not has_horizon and self._is_mapped(header):
-            payload = records_of(header, batch)
-            walked = walk(payload, header[12])
-            return self._with_horizon(header, payload, walked, list(range(header[12])))
+            return self._with_horizon(header, records_of(header, batch), b"\1" * header[12])
         return Kept(batch, header[8], header[12], aborted)
 
     def _is_mapped(self, header: HeaderFields) -> bool:
@@ -104,90 +100,50 @@ class BatchFilter:
 
     def _filter(self, header: HeaderFields, batch: memoryview) -> Kept | None:
         payload = records_of(header, batch)
-        walked = walk(payload, header[12])
-        kept = self._kept_records(header, walked)
+        has_horizon = header[5] & DELETE_HORIZON_BIT
+        tombstones_go = bool(has_horizon and header[7] <= self._now_ms)
+        mask, kept, has_tombstones, without_key = self._map.keep(
+            payload, header[12], header[0], tombstones_go
+        )
+        self._stats.records_without_key += without_key
         if not kept:
             return None
-        tombstones = walked.tombstones
-        needs_horizon = (
-            not header[5] & DELETE_HORIZON_BIT
-            and self._is_mapped(header)
-            and any(tombstones)
-            and any(tombstones[index] for index in kept)
-        )
-        if needs_horizon:
-            return self._with_horizon(header, payload, walked, kept)
-        if len(kept) == header[12]:
+        if has_tombstones and not has_horizon and self._is_mapped(header):
+            return self._with_horizon(header, payload, mask)
+        if kept == header[12]:
             return Kept(batch, header[8], header[12])
-        return _with_fewer_records(header, payload, walked, kept)
+        return _sealed(BatchHeader._make(header), payload, mask)
 
-    def _kept_records(self, header: HeaderFields, walked: WalkedRecords) -> list[int]:
-        """Indexes of the records that stay: the last of their key, or unknown to the map."""
-        tombstones_go = header[5] & DELETE_HORIZON_BIT and header[7] <= self._now_ms
-        end_offset, base_offset = self._map.end_offset, header[0]
-        kept: list[int] = []
-        found = self._map.find(walked.keys)
-        for index, (delta, last_offset) in enumerate(zip(walked.offset_deltas, found, strict=True)):
-            offset = base_offset + delta
-            if offset < end_offset:
-                if offset < last_offset:
-                    continue
-                if walked.keys[index] is None:
-                    self._stats.records_without_key += 1
-                    continue
-                if tombstones_go and walked.tombstones[index]:
-                    continue
-            kept.append(index)
-        return kept
-
-    def _with_horizon(
-        self, fields: HeaderFields, payload: bytes, walked: WalkedRecords, kept: list[int]
-    ) -> Kept:
-        header = BatchHeader._make(fields)
-        timestamps = _timestamps(header, walked, kept)
-        horizon_ms = self._delete_horizon_ms
-        starts = [0, *walked.ends]
-        records = b"".join(
-            moved_timestamp(payload, starts[index], starts[index + 1], timestamp - horizon_ms)
-            for index, timestamp in zip(kept, timestamps, strict=True)
-        )
-        changed = header._replace(
-            attributes=header.attributes | DELETE_HORIZON_BIT,
-            base_timestamp=horizon_ms,
-            max_timestamp=max(timestamps),
-            record_count=len(kept),
-        )
-        return _sealed(changed, records)
+    def _with_horizon(self, fields: HeaderFields, payload: Buffer, mask: bytes) -> Kept:
+        return _sealed(BatchHeader._make(fields), payload, mask, self._delete_horizon_ms)
 
 
-def records_of(header: HeaderFields, batch: memoryview) -> bytes:
+def records_of(header: HeaderFields, batch: memoryview) -> Buffer:
     """The bytes of a batch's records, decompressed."""
     if not header[5] & CODEC_MASK:
-        return bytes(batch[HEADER_SIZE:])
+        return batch[HEADER_SIZE:]
     return payload_of(BatchHeader._make(header), batch)
 
 
-def _with_fewer_records(
-    fields: HeaderFields, payload: bytes, walked: WalkedRecords, kept: list[int]
+def _sealed(
+    header: BatchHeader, payload: Buffer, mask: bytes, horizon_ms: int | None = None
 ) -> Kept:
-    header = BatchHeader._make(fields)
-    starts = [0, *walked.ends]
-    records = b"".join([payload[starts[index] : starts[index + 1]] for index in kept])
-    max_timestamp = max(_timestamps(header, walked, kept))
-    return _sealed(header._replace(max_timestamp=max_timestamp, record_count=len(kept)), records)
+    """A batch of the records that the mask keeps, with a delete horizon if one is given.
 
-
-def _timestamps(header: BatchHeader, walked: WalkedRecords, kept: list[int]) -> list[int]:
-    if header.attributes & LOG_APPEND_TIME_BIT:
-        return [header.max_timestamp] * len(kept)
-    return [header.base_timestamp + from_zigzag(walked.timestamps[index]) for index in kept]
-
-
-def _sealed(header: BatchHeader, records: bytes) -> Kept:
-    """The range of offsets stays, and with it the range of sequence numbers."""
+    The range of offsets stays, and with it the range of sequence numbers.
+    """
+    append_time = header.max_timestamp if header.is_log_append_time else None
+    records, max_timestamp = copy_records(
+        payload, header.record_count, mask, header.base_timestamp, append_time, horizon_ms
+    )
+    if horizon_ms is not None:
+        header = header._replace(
+            attributes=header.attributes | DELETE_HORIZON_BIT, base_timestamp=horizon_ms
+        )
+    header = header._replace(max_timestamp=max_timestamp, record_count=mask.count(1))
     codec = header.codec
-    payload = records if codec is Codec.NONE else compress(codec, records)
-    return Kept(seal(header, payload), header.max_timestamp, header.record_count)
+    data = records if codec is Codec.NONE else compress(codec, records)
+    return Kept(seal(header, data), max_timestamp, header.record_count)
 
 
 def _without_records(header: HeaderFields) -> Kept:

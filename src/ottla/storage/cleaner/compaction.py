@@ -14,6 +14,7 @@ from typing import TypeAlias
 
 from ottla.buffers import Buffer
 from ottla.protocol.errors import KafkaError
+from ottla.records.engine import KeyOffsets
 from ottla.records.header import CONTROL_BIT
 from ottla.runtime.disk import Disk
 from ottla.storage.batch_scan import BrokenBatch, HeaderFields, verify
@@ -28,8 +29,6 @@ from ottla.storage.cleaner.job import (
     Progress,
     SegmentFiles,
 )
-from ottla.storage.cleaner.offset_map import OffsetMap
-from ottla.storage.cleaner.record_walk import walk
 from ottla.storage.cleaner.transactions import CleanedTransactions
 from ottla.storage.errors import CorruptFile, CorruptLog
 from ottla.storage.names import (
@@ -71,7 +70,7 @@ class Compaction:
     def __init__(self, disk: Disk, job: CleaningJob) -> None:
         self._disk = disk
         self._job = job
-        self._map = OffsetMap(job.memory.map_bytes, job.memory.load_factor)
+        self._map = KeyOffsets(job.memory.map_bytes, job.memory.load_factor)
         self._aborted = self._read_aborted()
         self._stats = CleaningStats()
 
@@ -136,8 +135,7 @@ class Compaction:
             return None
         if transactions.batch_read(header) or not header[12]:
             return None
-        walked = walk(records_of(header, batch), header[12])
-        return self._map.put(walked.keys, walked.offset_deltas, header[0], self._map.end_offset)
+        return self._map.put(records_of(header, batch), header[12], header[0])
 
     # The copy
 

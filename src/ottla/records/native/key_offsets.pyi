@@ -1,0 +1,3 @@
+from ottla.records.pure.key_offsets import KeyOffsets as KeyOffsets
+
+def siphash_128(data: bytes, secret: int, other_secret: int) -> bytes: ...

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import ssl
 from collections.abc import Awaitable, Callable
 from typing import Any
 
@@ -17,15 +18,21 @@ Answer = Callable[["ScriptedBroker", RequestHeader, Any, asyncio.StreamWriter], 
 class ScriptedBroker:
     """`async with ScriptedBroker(answer) as address`; the answer decides what goes back."""
 
-    def __init__(self, answer: Answer, versions: dict[int, tuple[int, int]] | None = None) -> None:
+    def __init__(
+        self,
+        answer: Answer,
+        versions: dict[int, tuple[int, int]] | None = None,
+        tls: ssl.SSLContext | None = None,
+    ) -> None:
         self._answer = answer
+        self._tls = tls
         self.versions = versions or {key: api.versions for key, api in APIS.items()}
         self.requests: list[RequestHeader] = []
         self._server: asyncio.Server | None = None
         self._tasks: set[asyncio.Task[None]] = set()
 
     async def __aenter__(self) -> tuple[str, int]:
-        self._server = await asyncio.start_server(self._accepted, "127.0.0.1", 0)
+        self._server = await asyncio.start_server(self._accepted, "127.0.0.1", 0, ssl=self._tls)
         host, port = self._server.sockets[0].getsockname()[:2]
         return host, port
 

@@ -1,7 +1,89 @@
-"""TLS."""
+"""TLS for clients: whom to trust, who we are, and what a failure means.
+
+The stream itself is in `tls_socket`; it works over any `Socket`.
+"""
 
 from __future__ import annotations
 
+import asyncio
+import ssl
+from dataclasses import dataclass
+from pathlib import Path
 
-class TlsError(OSError):
-    """TLS itself failed: a certificate that is not trusted, a peer that refuses ours."""
+from ottla.runtime.network import Socket
+from ottla.runtime.tls_socket import TlsError, TlsSocket
+
+Context = ssl.SSLContext
+
+
+class BadTlsFile(TlsError):
+    """A file of certificates or keys that is not there, or not one."""
+
+
+@dataclass(frozen=True, slots=True)
+class TlsFiles:
+    """PEM files. Without `ca` the system's list of authorities is trusted."""
+
+    ca: str | None = None
+    certificate: str | None = None
+    key: str | None = None
+    """May be in the file of the certificate."""
+    password: str | None = None
+    check_hostname: bool = True
+
+
+def client_context(files: TlsFiles) -> Context:
+    """Reads the files; `BadTlsFile` names the one that is wrong."""
+    context = ssl.create_default_context(ssl.Purpose.SERVER_AUTH)
+    context.minimum_version = ssl.TLSVersion.TLSv1_2
+    context.check_hostname = files.check_hostname
+    if files.ca is not None:
+        _trust(context, files.ca)
+    if files.certificate is not None:
+        _present(context, files)
+    return context
+
+
+def _trust(context: Context, ca: str) -> None:
+    text = _read(ca)
+    try:
+        context.load_verify_locations(cadata=text.decode("ascii"))
+    except (ssl.SSLError, UnicodeDecodeError) as error:
+        raise BadTlsFile(f"{ca} holds no PEM certificates") from error
+
+
+def _present(context: Context, files: TlsFiles) -> None:
+    assert files.certificate is not None
+    for path in filter(None, (files.certificate, files.key)):
+        _read(path)
+    try:
+        # A password, even an empty one, keeps OpenSSL from asking for it at the terminal.
+        context.load_cert_chain(files.certificate, files.key, files.password or "")
+    except (ssl.SSLError, OSError) as error:
+        key = files.key or files.certificate
+        raise BadTlsFile(
+            f"{files.certificate} and {key} are no certificate and its key in PEM, "
+            "or the password of the key is wrong"
+        ) from error
+
+
+def _read(path: str) -> bytes:
+    try:
+        return Path(path).read_bytes()
+    except OSError as error:
+        raise BadTlsFile(f"cannot read {path}: {error.strerror}") from error
+
+
+async def start_tls(socket: Socket, context: Context, server_name: str) -> Socket:
+    """Shake hands over a connected socket, and speak TLS on it from now on.
+
+    `TlsError` where TLS itself fails, another `OSError` where the connection does; the socket is
+    closed then. The caller bounds the time.
+    """
+    secured = TlsSocket(socket, context, server_name, asyncio.get_running_loop())
+    try:
+        await secured.handshake()
+    except BaseException:
+        secured.close()
+        raise
+    return secured

@@ -17,6 +17,7 @@ from ottla.client.network.metadata_keeper import MetadataKeeper
 from ottla.client.network.network_metrics import NetworkMetrics
 from ottla.client.network.opening import CONNECT_TIMEOUT_MS, open_connection
 from ottla.client.network.pool import Pool, Purpose
+from ottla.client.network.security import Security
 from ottla.client.settings.common import ClientSettings
 from ottla.client.values import TopicPartition
 from ottla.protocol.errors import ErrorCode, KafkaError
@@ -54,6 +55,7 @@ class Cluster:
         self.retry_within_ms = settings.default_api_timeout_ms
         self.metrics = Metrics(runtime.clock.now)
         self._network_metrics = NetworkMetrics(self.metrics)
+        self._security = Security.of(settings)
         self._pool = Pool(
             runtime,
             self._open,
@@ -146,6 +148,7 @@ class Cluster:
             client_id=self.settings.client_id,
             connect_timeout_ms=self.settings.socket_connection_setup_timeout_ms,
             request_timeout_ms=self.request_timeout_ms,
+            security=self._security,
             metrics=self._network_metrics,
         )
 

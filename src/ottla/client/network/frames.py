@@ -11,6 +11,8 @@ from collections.abc import Iterator
 from ottla.buffers import Buffer
 
 SCRATCH_BYTES = 64 << 10
+_TLS_RECORD_KINDS = (21, 22)
+_TLS_MAJOR = 3
 
 
 class FrameTooLarge(Exception):
@@ -48,7 +50,9 @@ class FrameReader:
         while held - position >= 4:
             size = int.from_bytes(self._scratch[position : position + 4], "big", signed=True)
             if not 0 <= size <= self._frame_bytes_max:
-                raise FrameTooLarge(f"a frame of {size} bytes, limit {self._frame_bytes_max}")
+                raise FrameTooLarge(
+                    f"a frame of {size} bytes, limit {self._frame_bytes_max}{_seems(size)}"
+                )
             start = position + 4
             if start + size > held:
                 self._begin_large(size, self._scratch[start:held])
@@ -64,3 +68,13 @@ class FrameReader:
         self._filled = len(begun)
         self._large[: self._filled] = begun
         self._held = 0
+
+
+def _seems(size: int) -> str:
+    """What a first word that is no size may say of who sent it."""
+    word = size.to_bytes(4, "big", signed=True)
+    if word == b"HTTP":
+        return "; it is an HTTP server"
+    if word[0] in _TLS_RECORD_KINDS and word[1] == _TLS_MAJOR:
+        return "; it speaks TLS: set security_protocol to SSL or SASL_SSL"
+    return ""

@@ -11,6 +11,8 @@ from ottla.client.errors import Address, Unreachable
 from ottla.client.network.connection import Connection, reason_of
 from ottla.client.network.exchange import Decode, Exchange
 from ottla.client.network.network_metrics import NetworkMetrics
+from ottla.client.network.sasl import SignIn
+from ottla.client.network.security import PLAINTEXT, Security
 from ottla.client.network.versions import Versions
 from ottla.protocol.apis import ApiKey
 from ottla.protocol.codec import decoder
@@ -27,26 +29,33 @@ async def open_connection(
     *,
     client_id: str = "ottla",
     connect_timeout_ms: int = CONNECT_TIMEOUT_MS,
+    security: Security = PLAINTEXT,
     metrics: NetworkMetrics | None = None,
     **limits: int,
 ) -> Connection:
-    """Each step has until `connect_timeout_ms`: a peer that accepts and is silent ends it too."""
-    socket = await _reach(runtime, address, connect_timeout_ms)
+    """Each step has `connect_timeout_ms`: a peer that accepts and is silent is given up too."""
+    socket = await _reach(runtime, address, security, connect_timeout_ms)
     connection = Connection(
         runtime, socket, address, client_id=client_id, metrics=metrics, **limits
     )
     try:
+        connection.hint = security.hint_before_answer
         await _negotiate(connection, connect_timeout_ms)
+        connection.hint = security.hint_after_introduction
+        if security.begin_sign_in is not None:
+            await SignIn(
+                runtime, connection, security.mechanism, security.begin_sign_in, connect_timeout_ms
+            ).run()
     except BaseException:
         connection.close()
         raise
     return connection
 
 
-async def _reach(runtime: Runtime, address: Address, timeout_ms: int) -> Socket:
+async def _reach(runtime: Runtime, address: Address, security: Security, timeout_ms: int) -> Socket:
     try:
         async with asyncio.timeout(timeout_ms / 1000):
-            return await runtime.network.connect(*address)
+            return await security.secured(await runtime.network.connect(*address), address)
     except TimeoutError:
         raise Unreachable(address, f"no answer within {timeout_ms} ms") from None
     except OSError as error:

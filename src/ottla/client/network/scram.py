@@ -1,0 +1,98 @@
+"""SCRAM (RFC 5802, RFC 7677): showing that both sides know a password, without sending it.
+
+Pure: messages in, messages out. As in Kafka, names and passwords are taken as their UTF-8 bytes.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+from base64 import b64decode, b64encode
+from binascii import Error as NotBase64
+
+ITERATIONS_MIN = 4_096
+ITERATIONS_MAX = 1_000_000
+"""Each costs time on this side: a peer must not be able to ask for hours of it."""
+
+NO_CHANNEL_BINDING = "n,,"
+
+
+class ScramRefused(Exception):
+    """The server does not accept us, or does not show that it knows the password."""
+
+
+class ScramClient:
+    """`first`, then `final` with the server's answer, then `check` with its last word."""
+
+    def __init__(self, hash_name: str, username: str, password: str, nonce: str) -> None:
+        self._hash_name = hash_name
+        self._password = password.encode()
+        self._nonce = nonce
+        self._first_bare = f"n={_escaped(username)},r={nonce}"
+        self._server_signature = b""
+
+    def first(self) -> bytes:
+        return (NO_CHANNEL_BINDING + self._first_bare).encode()
+
+    def final(self, server_first: bytes) -> bytes:
+        text = _text(server_first)
+        fields = _fields(text)
+        nonce, salt, iterations = self._checked(fields)
+        binding = b64encode(NO_CHANNEL_BINDING.encode()).decode()
+        without_proof = f"c={binding},r={nonce}"
+        signed = ",".join((self._first_bare, text, without_proof)).encode()
+        salted = hashlib.pbkdf2_hmac(self._hash_name, self._password, salt, iterations)
+        client_key = self._hmac(salted, b"Client Key")
+        stored_key = hashlib.new(self._hash_name, client_key).digest()
+        signature = self._hmac(stored_key, signed)
+        proof = bytes(one ^ other for one, other in zip(client_key, signature, strict=True))
+        self._server_signature = self._hmac(self._hmac(salted, b"Server Key"), signed)
+        return f"{without_proof},p={b64encode(proof).decode()}".encode()
+
+    def check(self, server_final: bytes) -> None:
+        fields = _fields(_text(server_final))
+        if "e" in fields:
+            raise ScramRefused(f"the server says {fields['e']}")
+        shown = _decoded(fields.get("v", ""))
+        if not self._server_signature or not hmac.compare_digest(shown, self._server_signature):
+            raise ScramRefused("the server does not show that it knows the password")
+
+    def _checked(self, fields: dict[str, str]) -> tuple[str, bytes, int]:
+        if "e" in fields:
+            raise ScramRefused(f"the server says {fields['e']}")
+        nonce = fields.get("r", "")
+        if not nonce.startswith(self._nonce) or nonce == self._nonce:
+            raise ScramRefused("the nonce of the server does not continue ours")
+        count = fields.get("i", "")
+        iterations = int(count) if count.isascii() and count.isdigit() else 0
+        if not ITERATIONS_MIN <= iterations <= ITERATIONS_MAX:
+            raise ScramRefused(
+                f"the server asks for {count!r} iterations; "
+                f"from {ITERATIONS_MIN} to {ITERATIONS_MAX} are accepted"
+            )
+        return nonce, _decoded(fields.get("s", "")), iterations
+
+    def _hmac(self, key: bytes, message: bytes) -> bytes:
+        return hmac.digest(key, message, self._hash_name)
+
+
+def _escaped(username: str) -> str:
+    return username.replace("=", "=3D").replace(",", "=2C")
+
+
+def _text(message: bytes) -> str:
+    try:
+        return message.decode()
+    except UnicodeDecodeError:
+        raise ScramRefused("the server sent something else than SCRAM") from None
+
+
+def _fields(text: str) -> dict[str, str]:
+    return {part[:1]: part[2:] for part in text.split(",") if part[1:2] == "="}
+
+
+def _decoded(text: str) -> bytes:
+    try:
+        return b64decode(text, validate=True)
+    except NotBase64:
+        raise ScramRefused(f"the server sent {text!r}, which is not Base64") from None

@@ -1,0 +1,88 @@
+"""How connections are secured: encrypted or not, with or without a sign-in."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import TYPE_CHECKING
+
+from ottla.client.errors import Address, TlsFailed, Unreachable
+from ottla.client.network.sasl_mechanisms import BeginSignIn, mechanism_of
+from ottla.client.settings.common import ClientSettings
+from ottla.runtime.network import Socket
+from ottla.runtime.tls_socket import CertificateRefused, NotTls, TlsError
+
+if TYPE_CHECKING:
+    from ottla.runtime.tls import Context
+
+
+@dataclass(frozen=True, slots=True)
+class Security:
+    context: Context | None = None
+    mechanism: str = ""
+    begin_sign_in: BeginSignIn | None = None
+
+    @classmethod
+    def of(cls, settings: ClientSettings) -> Security:
+        """Reads the files that the settings name, once for all connections."""
+        signs_in = settings.security_protocol.startswith("SASL_")
+        return cls(
+            _context(settings) if settings.security_protocol.endswith("SSL") else None,
+            settings.sasl_mechanism if signs_in else "",
+            mechanism_of(settings) if signs_in else None,
+        )
+
+    async def secured(self, socket: Socket, address: Address) -> Socket:
+        if self.context is None:
+            return socket
+        from ottla.runtime.tls import start_tls
+
+        try:
+            return await start_tls(socket, self.context, address[0])
+        except TlsError as error:
+            raise TlsFailed(address, explained(error)) from error
+        except ConnectionAbortedError as error:
+            cause = f"{error}; a plaintext listener does so: is security_protocol right?"
+            raise Unreachable(address, cause) from error
+
+    @property
+    def hint_before_answer(self) -> str:
+        """What it may mean that the broker closes a connection without any answer."""
+        if self.context is not None:
+            return "a listener that wants a certificate of this client does so: see ssl_certfile"
+        return "a listener that wants TLS does so: is security_protocol right?"
+
+    @property
+    def hint_after_introduction(self) -> str:
+        if self.begin_sign_in is not None:
+            return ""
+        return "a listener that wants SASL does so: is security_protocol right?"
+
+
+def explained(error: TlsError) -> str:
+    if isinstance(error, CertificateRefused):
+        return f"the broker's certificate is not accepted: {error}; ssl_cafile says whom to trust"
+    if isinstance(error, NotTls):
+        return f"{error}; is security_protocol right?"
+    return f"the peer says: {error}"
+
+
+PLAINTEXT = Security()
+
+
+def _context(settings: ClientSettings) -> Context:
+    from ottla.runtime.tls import BadTlsFile, TlsFiles, client_context
+
+    if settings.ssl_context is not None:
+        return settings.ssl_context
+    try:
+        return client_context(
+            TlsFiles(
+                settings.ssl_cafile,
+                settings.ssl_certfile,
+                settings.ssl_keyfile,
+                settings.ssl_password,
+                settings.ssl_check_hostname,
+            )
+        )
+    except BadTlsFile as error:
+        raise TlsFailed(None, str(error)) from error

@@ -1,0 +1,222 @@
+"""A stream encrypted by TLS, with the face of the plain socket under it.
+
+OpenSSL works on memory here: what comes from the socket is fed to it, what it has to say is handed
+to the socket. So readiness is not quite the socket's own. Bytes may wait decrypted although nothing
+more comes from the wire, and the callback must know of them; and encrypted bytes that the kernel
+does not take now are held, and sent when it does.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import os
+import ssl
+from collections.abc import Callable, Sequence
+from typing import cast
+
+from ottla.buffers import Buffer
+from ottla.runtime.disk import FileSlice
+from ottla.runtime.network import Socket
+
+RECORD_BYTES = 16 << 10
+"""The most that one TLS record carries."""
+SENT_AT_ONCE_BYTES = 16 * RECORD_BYTES
+CALLS_PER_WAKEUP_MAX = 16
+
+
+class TlsError(OSError):
+    """TLS itself failed: not the connection, and trying again will not help."""
+
+
+class CertificateRefused(TlsError):
+    """The certificate of the peer is not one to trust."""
+
+
+class NotTls(TlsError):
+    """The peer speaks something else."""
+
+
+class TlsSocket:
+    """The side of the client. Shake hands before anything else."""
+
+    def __init__(
+        self,
+        raw: Socket,
+        context: ssl.SSLContext,
+        server_name: str,
+        loop: asyncio.AbstractEventLoop,
+    ) -> None:
+        self.peer = raw.peer
+        self.local = raw.local
+        self._raw = raw
+        self._loop = loop
+        self._incoming = ssl.MemoryBIO()
+        self._outgoing = ssl.MemoryBIO()
+        self._tls = context.wrap_bio(
+            self._incoming, self._outgoing, server_hostname=server_name or None
+        )
+        self._scratch = memoryview(bytearray(4 * RECORD_BYTES))
+        self._unsent = memoryview(b"")
+        self._readable: Callable[[], None] | None = None
+        self._writable: Callable[[], None] | None = None
+        self._more_inside = False
+        self._closed = False
+
+    async def handshake(self) -> None:
+        while True:
+            try:
+                self._tls.do_handshake()
+            except ssl.SSLWantReadError:
+                self._push()
+                await self._arrival()
+                continue
+            except ssl.SSLError as error:
+                self._push()  # the peer is told why
+                raise _in_words(error) from error
+            self._push()
+            return
+
+    async def _arrival(self) -> None:
+        """Wait for bytes from the peer, or its end."""
+        came = asyncio.Event()
+        self._raw.on_readable(came.set)
+        try:
+            await came.wait()
+            self._pull()
+        except BlockingIOError:
+            pass
+        finally:
+            self._raw.on_readable(None)
+
+    # Reading
+
+    def recv_into(self, buffer: memoryview) -> int:
+        filled = 0
+        while filled < len(buffer):
+            try:
+                space = buffer[filled:]
+                count = cast(int, self._tls.read(len(space), space))
+            except ssl.SSLWantReadError:
+                self._push()  # what TLS itself has to answer
+                if filled:
+                    return filled
+                self._pull()
+            except (ssl.SSLZeroReturnError, ssl.SSLEOFError):
+                return filled
+            except ssl.SSLError as error:
+                raise _in_words(error) from error
+            else:
+                filled += count
+                if count == 0:  # the peer has said goodbye
+                    return filled
+        self._more_inside = True
+        return filled
+
+    def _pull(self) -> None:
+        count = self._raw.recv_into(self._scratch)
+        if count:
+            self._incoming.write(self._scratch[:count])
+        else:
+            self._incoming.write_eof()
+
+    def on_readable(self, callback: Callable[[], None] | None) -> None:
+        self._readable = callback
+        self._raw.on_readable(self._raw_readable if callback is not None else None)
+        if callback is not None and (self._tls.pending() or self._incoming.pending):
+            self._loop.call_soon(self._raw_readable)
+
+    def _raw_readable(self) -> None:
+        for _ in range(CALLS_PER_WAKEUP_MAX):
+            if self._readable is None:
+                return
+            self._more_inside = False
+            self._readable()
+            if not self._more_inside:
+                return
+        self._loop.call_soon(self._raw_readable)  # others may have their turn first
+
+    # Writing
+
+    def send(self, buffers: Sequence[Buffer], more: bool = False) -> int:
+        self._push()
+        if self._unsent:
+            raise BlockingIOError
+        taken = 0
+        if sum(map(len, buffers)) <= RECORD_BYTES:
+            buffers = [b"".join(buffers)]
+        for buffer in buffers:
+            part = memoryview(buffer)[: SENT_AT_ONCE_BYTES - taken]
+            if len(part):
+                taken += self._encrypt(part)
+        self._push()
+        return taken
+
+    def _encrypt(self, part: memoryview) -> int:
+        try:
+            return self._tls.write(part)
+        except ssl.SSLWantReadError:
+            raise BlockingIOError from None
+        except ssl.SSLError as error:
+            raise _in_words(error) from error
+
+    def send_file(self, part: FileSlice) -> int:
+        """There is no way past this process for bytes that it has to encrypt."""
+        count = min(part.count, SENT_AT_ONCE_BYTES)
+        return self.send([os.pread(part.file.fileno(), count, part.offset)])
+
+    def on_writable(self, callback: Callable[[], None] | None) -> None:
+        self._writable = callback
+        wanted = callback is not None or len(self._unsent) > 0
+        self._raw.on_writable(self._raw_writable if wanted else None)
+
+    def _raw_writable(self) -> None:
+        try:
+            self._push()
+        except OSError:
+            self._unsent = memoryview(b"")  # the reader will see that the connection is lost
+        if self._unsent:
+            return
+        if self._writable is not None:
+            self._writable()
+        else:
+            self._raw.on_writable(None)
+
+    def _push(self) -> None:
+        """Hand encrypted bytes to the socket, as many as it takes."""
+        while self._unsent or self._outgoing.pending:
+            if not self._unsent:
+                self._unsent = memoryview(self._outgoing.read())
+            try:
+                self._unsent = self._unsent[self._raw.send([self._unsent]) :]
+            except BlockingIOError:
+                self._raw.on_writable(self._raw_writable)
+                return
+
+    def close(self) -> None:
+        if self._closed:
+            return
+        self._closed = True
+        self._readable = self._writable = None
+        try:
+            self._tls.unwrap()
+        except (ssl.SSLError, ValueError):
+            pass  # it writes the goodbye, and does not get the peer's at once
+        try:
+            self._push()
+        except OSError:
+            pass
+        self._raw.close()
+
+    def __repr__(self) -> str:
+        return f"TlsSocket({self._raw!r}, {self._tls.version()})"
+
+
+def _in_words(error: ssl.SSLError) -> OSError:
+    if isinstance(error, ssl.SSLCertVerificationError):
+        return CertificateRefused(error.verify_message)
+    if isinstance(error, (ssl.SSLEOFError, ssl.SSLZeroReturnError)):
+        return ConnectionAbortedError("closed by the peer during the TLS handshake")
+    reason = error.reason or str(error)
+    if reason in ("WRONG_VERSION_NUMBER", "HTTP_REQUEST", "RECORD_LAYER_FAILURE"):
+        return NotTls("the peer does not speak TLS")
+    return TlsError(reason.lower().replace("_", " "))

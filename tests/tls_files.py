@@ -1,0 +1,66 @@
+"""Throw-away certificates for tests, made with the openssl command."""
+
+from __future__ import annotations
+
+import ssl
+import subprocess
+from dataclasses import dataclass
+from pathlib import Path
+
+PASSWORD = "open sesame"
+VALID_DAYS = "2"
+
+
+@dataclass(frozen=True)
+class Certificate:
+    certificate: Path
+    key: Path
+
+
+class Authority:
+    """One that signs whatever it is asked to."""
+
+    def __init__(self, folder: Path, name: str = "authority") -> None:
+        folder.mkdir(parents=True, exist_ok=True)
+        self._folder = folder
+        self._name = name
+        self.certificate = folder / f"{name}.pem"
+        self._key = folder / f"{name}.key"
+        _openssl(
+            *("req", "-x509", "-nodes", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256"),
+            *("-keyout", self._key, "-out", self.certificate, "-days", VALID_DAYS),
+            *("-subj", f"/CN={name}", "-addext", "keyUsage=critical,keyCertSign"),
+        )
+
+    def sign(self, name: str, hosts: str = "", *, password: str | None = None) -> Certificate:
+        """For `hosts` like "DNS:localhost,IP:127.0.0.1"; the key encrypted if there is a
+        password."""
+        made = Certificate(self._folder / f"{name}.pem", self._folder / f"{name}.key")
+        request = self._folder / f"{name}.csr"
+        secret = ("-passout", f"pass:{password}") if password else ("-nodes",)
+        _openssl(
+            *("req", "-newkey", "ec", "-pkeyopt", "ec_paramgen_curve:P-256", *secret),
+            *("-keyout", made.key, "-out", request, "-subj", f"/CN={name}"),
+        )
+        extensions = self._folder / f"{name}.ext"
+        extensions.write_text(f"subjectAltName={hosts}\n" if hosts else "keyUsage=digitalSignature")
+        _openssl(
+            *("x509", "-req", "-in", request, "-CA", self.certificate, "-CAkey", self._key),
+            *("-CAcreateserial", "-days", VALID_DAYS, "-out", made.certificate),
+            *("-extfile", extensions),
+        )
+        return made
+
+    def server_context(self, own: Certificate, *, asks_clients: bool = False) -> ssl.SSLContext:
+        context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+        context.load_cert_chain(own.certificate, own.key)
+        if asks_clients:
+            context.verify_mode = ssl.CERT_REQUIRED
+            context.load_verify_locations(self.certificate)
+        return context
+
+
+def _openssl(*arguments: str | Path) -> None:
+    line = ["openssl", *map(str, arguments)]
+    done = subprocess.run(line, capture_output=True, text=True, timeout=60)
+    assert done.returncode == 0, f"{' '.join(line)}: {done.stderr}"

@@ -36,7 +36,8 @@ def create_topic(
 
 
 def delete_topic(bootstrap: str, topic: str) -> None:
-    for future in AdminClient({"bootstrap.servers": bootstrap}).delete_topics([topic]).values():
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    for future in admin.delete_topics([topic]).values():
         future.result(20)
 
 

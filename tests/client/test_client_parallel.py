@@ -363,6 +363,48 @@ def test_cancelling_stops_handlers_and_commits_what_is_done(
     bounded(work)
 
 
+def test_a_seek_while_it_runs_brings_records_again(group_broker: Broker, topic: str) -> None:
+    seed(group_broker, topic, 10)
+
+    async def work() -> None:
+        async with reader(group_broker, topic) as consumer:
+            seen: list[int] = []
+            done = asyncio.Event()
+
+            async def handler(record: AnyRecord) -> None:
+                seen.append(record.offset)
+                if len(seen) == 10:
+                    consumer.seek(TopicPartition(topic, 0), 3)
+                if len(seen) == 17:
+                    done.set()
+
+            await consumer.process(handler, ordering="partition", until=done)
+            assert seen == [*range(10), *range(3, 10)]
+        assert await committed(group_broker, topic) == 10
+
+    bounded(work)
+
+
+@pytest.mark.parametrize("make", [asyncio.Event, threading.Event])
+def test_an_event_ends_it_as_well(
+    group_broker: Broker, topic: str, make: Callable[[], Any]
+) -> None:
+    seed(group_broker, topic, 5)
+
+    async def work() -> None:
+        done = make()
+        async with reader(group_broker, topic) as consumer:
+
+            async def handler(record: AnyRecord) -> None:
+                if record.offset == 4:
+                    done.set()
+
+            await consumer.process(handler, until=done)
+        assert await committed(group_broker, topic) == 5
+
+    bounded(work)
+
+
 @pytest.mark.parametrize(
     ("options", "problem"),
     [

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
+    from ottla.client.consumer.membership import Membership
     from ottla.client.consumer.rebalance_listener import RebalanceListener
     from ottla.runtime.runtime import Runtime
 
@@ -152,6 +153,12 @@ class Consumer(OffsetCalls):
         if self._core is None:
             raise IllegalState("the consumer is not started: use `async with`, or await start()")
         return self._core
+
+    def _group(self) -> Membership:
+        """Also while closing: the listener may still commit."""
+        if self._core is not None and not self._core.is_gone:
+            return self._core.membership
+        return self._running().membership
 
     # What to read
 
@@ -278,9 +285,9 @@ class Consumer(OffsetCalls):
         """Call `handler` with every record, several at the same time, those of one key in order.
 
         Only records that are done are committed, with enable_auto_commit or without. A coroutine
-        function runs on the event loop, a plain function in a thread. Ends when `wakeup()` is
-        called, and with the error of a handler unless `on_failure` takes it; see
-        `ParallelSettings` for the options.
+        function runs on the event loop, a plain function in a thread. Ends when the event `until`
+        is set or `wakeup()` is called, and with the error of a handler unless `on_failure` takes
+        it; see `ParallelSettings` for the options.
         """
         runtime = self._running().cluster.runtime
         settings = settings_from(ParallelSettings, options)
@@ -356,7 +363,7 @@ class Consumer(OffsetCalls):
     ) -> None:
         """Commit these offsets, each of the next record to read; without any, all records that were
         handed out, the one in your hands included."""
-        await self._running().membership.commit(self._to_commit(offsets))
+        await self._group().commit(self._to_commit(offsets))
 
     def commit_async(
         self,
@@ -364,7 +371,7 @@ class Consumer(OffsetCalls):
         callback: CommitCallback | None = None,
     ) -> None:
         """The same in the background; `callback(offsets, error)` runs in a later call."""
-        self._running().membership.commit_soon(self._to_commit(offsets), callback)
+        self._group().commit_soon(self._to_commit(offsets), callback)
 
     def _to_commit(
         self, offsets: Mapping[TopicPartition, OffsetAndMetadata | int] | None
@@ -380,11 +387,11 @@ class Consumer(OffsetCalls):
         self, partitions: Iterable[TopicPartition]
     ) -> dict[TopicPartition, OffsetAndMetadata | None]:
         """What the group has committed; None where it has nothing."""
-        return await self._running().membership.committed(list(partitions))
+        return await self._group().committed(list(partitions))
 
     def group_metadata(self) -> GroupMetadata:
         """For `Producer.send_offsets_to_transaction`."""
-        return self._running().membership.group_metadata()
+        return self._group().group_metadata()
 
     def enforce_rebalance(self, reason: str | None = None) -> None:
         """Let the group assign its partitions anew, at the next poll."""

@@ -22,12 +22,15 @@ class DoneOffsets:
         self._behind: OffsetAndMetadata | None = None
         self.count = 0
         """Records that are not done."""
+        self.last = -1
+        """The last offset that was begun with."""
 
     def begin(self, offset: int, leader_epoch: int = -1) -> None:
         """Offsets must rise; they need not be without holes."""
         if self._behind is None:
             self._behind = OffsetAndMetadata(offset, "", -1)
         self._open.append((offset, leader_epoch))
+        self.last = offset
         self.count += 1
 
     def finish(self, offset: int) -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
-from typing import Any, Literal, TypedDict
+from typing import Any, Literal, Protocol, TypedDict
 
 from ottla.client.errors import BadSetting
 from ottla.client.values import AnyRecord
@@ -13,6 +13,13 @@ Ordering = Literal["key", "partition", "unordered"]
 Handler = Callable[[AnyRecord], Awaitable[Any] | Any]
 """A coroutine function runs on the event loop, a plain one in a thread."""
 OnFailure = Callable[[AnyRecord, Exception], Awaitable[Any] | Any]
+
+
+class Signal(Protocol):
+    """An `asyncio.Event` or a `threading.Event`."""
+
+    def is_set(self) -> bool: ...
+
 
 BUFFERED_PER_WORKER = 32
 DRAIN_TIMEOUT_MS = 30_000
@@ -26,6 +33,7 @@ class ParallelOptions(TypedDict, total=False):
     retry_backoff_ms: int
     retry_backoff_max_ms: int
     on_failure: OnFailure | None
+    until: Signal | None
     drain_timeout_ms: int
 
 
@@ -46,6 +54,8 @@ class ParallelSettings:
     on_failure: OnFailure | None = None
     """Called with the record and the last error when it is given up; the record then counts as
     done. None: processing stops, and the error is raised."""
+    until: Signal | None = None
+    """Processing ends when it is set."""
     drain_timeout_ms: int = DRAIN_TIMEOUT_MS
     """How long records that are being worked on are waited for when a partition is given up, or
     processing ends."""

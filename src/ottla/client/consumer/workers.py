@@ -1,0 +1,154 @@
+"""Those who work on records: so many at the same time, each on the next that may begin."""
+
+from __future__ import annotations
+
+import asyncio
+import inspect
+import itertools
+import logging
+from collections.abc import Collection, Hashable
+
+from ottla.client.consumer.done_offsets import DoneOffsets
+from ottla.client.consumer.lanes import Lanes
+from ottla.client.consumer.parallel_settings import Handler, ParallelSettings
+from ottla.client.values import AnyRecord, TopicPartition
+from ottla.runtime.runtime import Runtime
+
+log = logging.getLogger("ottla.client.parallel")
+
+
+class Work:
+    """A record on its way through, and whoever wants to know when it is done."""
+
+    __slots__ = ("partition", "progress", "record")
+
+    def __init__(self, record: AnyRecord, partition: TopicPartition, progress: DoneOffsets) -> None:
+        self.record = record
+        self.partition = partition
+        self.progress = progress
+
+
+class Workers:
+    """A task is there as long as it has work; none of them waits for any."""
+
+    def __init__(self, handler: Handler, settings: ParallelSettings, runtime: Runtime) -> None:
+        self._handler = handler
+        self._is_async = _is_async(handler)
+        self._settings = settings
+        self._runtime = runtime
+        self._lanes: Lanes[Work] = Lanes()
+        self._running: set[Work] = set()
+        self._tasks: set[asyncio.Task[None]] = set()
+        self._something_ended = asyncio.Event()
+        self._stopping = asyncio.Event()
+        self.failure: Exception | None = None
+        """The first that no `on_failure` took; nothing is begun with after it."""
+
+    @property
+    def buffered(self) -> int:
+        """Records that wait or are worked on."""
+        return self._lanes.waiting + len(self._running)
+
+    def add(self, lane: Hashable, work: Work) -> None:
+        """`start` must be called afterwards."""
+        self._lanes.add(lane, work)
+
+    def start(self) -> None:
+        for _ in range(min(self._lanes.waiting, self._settings.concurrency - len(self._tasks))):
+            task = asyncio.get_running_loop().create_task(self._work())
+            self._tasks.add(task)
+            task.add_done_callback(self._tasks.discard)
+
+    def drop(self, partitions: Collection[TopicPartition]) -> None:
+        """Begin with nothing more of these."""
+        self._lanes.drop(lambda work: work.partition in partitions)
+
+    def stop(self) -> None:
+        """Begin with nothing more at all."""
+        self._stopping.set()
+        self._lanes.drop(lambda work: True)
+
+    def cancel(self) -> None:
+        for task in self._tasks:
+            task.cancel()
+
+    async def ended_within(self, seconds: float) -> bool:
+        """Whether some work ended, well or not."""
+        self._something_ended.clear()
+        return await _is_set_within(self._something_ended, seconds)
+
+    async def drain(self, partitions: Collection[TopicPartition] | None = None) -> None:
+        """Wait for what runs, of these partitions or of all; not for ever."""
+        clock = self._runtime.clock
+        deadline = clock.now() + self._settings.drain_timeout_ms / 1000
+        while any(partitions is None or one.partition in partitions for one in self._running):
+            left = deadline - clock.now()
+            if left <= 0 or not await self.ended_within(left):
+                log.warning("a handler did not end within drain_timeout_ms; its record comes again")
+                return
+
+    async def _work(self) -> None:
+        while self._lanes.has_ready and not self._stopping.is_set():
+            lane, work = self._lanes.next()
+            self._running.add(work)
+            try:
+                await self._handle(work.record)
+            except Exception as error:
+                self._fail(work, error)
+                return
+            finally:
+                self._running.discard(work)
+                self._something_ended.set()
+            work.progress.finish(work.record.offset)
+            self._lanes.done(lane)
+
+    async def _handle(self, record: AnyRecord) -> None:
+        on_failure = self._settings.on_failure
+        for attempt in itertools.count():
+            try:
+                await self._call(record)
+                return
+            except Exception as error:
+                if attempt < self._settings.retries:
+                    if await self._stops_within(self._settings.pause_ms(attempt)):
+                        raise
+                elif on_failure is None:
+                    raise
+                else:
+                    told = on_failure(record, error)
+                    if inspect.isawaitable(told):
+                        await told
+                    return
+
+    async def _call(self, record: AnyRecord) -> None:
+        if self._is_async:
+            await self._handler(record)
+            return
+        result = await self._runtime.in_thread(self._handler, record)
+        if inspect.isawaitable(result):
+            await result
+
+    def _fail(self, work: Work, error: Exception) -> None:
+        error.add_note(f"while working on {work.partition} offset {work.record.offset}")
+        if self.failure is None:
+            self.failure = error
+        else:
+            log.warning("another handler failed as well", exc_info=error)
+        self._stopping.set()
+
+    async def _stops_within(self, pause_ms: float) -> bool:
+        return await _is_set_within(self._stopping, pause_ms / 1000)
+
+
+def _is_async(handler: Handler) -> bool:
+    call = getattr(handler, "__call__", None)  # noqa: B004, an object with an async __call__
+    return inspect.iscoroutinefunction(handler) or inspect.iscoroutinefunction(call)
+
+
+async def _is_set_within(event: asyncio.Event, seconds: float) -> bool:
+    try:
+        async with asyncio.timeout(seconds):
+            await event.wait()
+    except TimeoutError:
+        return False
+    return True

@@ -108,11 +108,13 @@ class Accumulator:
 
     def _open(self, queue: PartitionQueue) -> ProducerBatch:
         now = self._runtime.clock.now()
-        batch = queue.open(now, now + self._linger_s)
+        # While somebody waits for memory, nothing lingers.
+        linger_s = 0.0 if self.memory.waiting else self._linger_s
+        batch = queue.open(now, now + linger_s)
         self.incomplete[batch] = queue
         batch.memory = HEADER_SIZE
         self.memory.free -= HEADER_SIZE
-        if self._linger_s <= 0:
+        if linger_s <= 0:
             self._ready(queue)
         else:
             self._lingering.append((queue, batch))

@@ -31,6 +31,7 @@ class Routes:
         self.all: dict[str, TopicRoute] = {}
         """Also of topics that were deleted: there may be records for them."""
         self.usable: dict[str, TopicRoute] = {}
+        self._wanted: set[str] = set()
         self._waiters: list[asyncio.Future[None]] = []
         self._stop: Callable[[], None] = cluster.on_change(self._changed)
 
@@ -63,6 +64,7 @@ class Routes:
                 raise self._missing(topic, partition)
 
     def _look_for(self, topic: str) -> None:
+        self._wanted.add(topic)
         self._cluster.watch([topic], create_missing=self._settings.allow_auto_create_topics)
         known = self._cluster.view.topics.get(topic)
         if known is not None and known.error_code:
@@ -97,7 +99,7 @@ class Routes:
                 changed = route.update(known)
                 if changed and self._listener is not None:
                     self._listener.leaders_changed(changed)
-            elif known.partitions and self._waiters:
+            elif known.partitions and topic in self._wanted:
                 self.all[topic] = route = TopicRoute(
                     topic,
                     self._settings,

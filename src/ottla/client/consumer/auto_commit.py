@@ -65,7 +65,7 @@ class AutoCommit:
             return None
         if self._last is None or self._last.done():
             offsets = self._subscriptions.consumed()
-            self._last = self._commits.begin(offsets) if offsets else None
+            self._last = self._commits.begin_last(offsets) if offsets else None
         return self._last
 
     def _begin_interval(self, length_s: float) -> None:

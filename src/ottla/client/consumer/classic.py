@@ -14,7 +14,7 @@ import logging
 from collections.abc import Callable
 
 from ottla.client.consumer.assignors.assignor import Assignment, RebalanceProtocol, Subscription
-from ottla.client.consumer.assignors.consumer_protocol import read_assignment, write_subscription
+from ottla.client.consumer.assignors.consumer_protocol import write_subscription
 from ottla.client.consumer.assignors.named import assignors_of, protocol_of
 from ottla.client.consumer.classic_heartbeat import Heartbeats
 from ottla.client.consumer.classic_leader import Leader
@@ -89,7 +89,8 @@ class ClassicMembership(GroupMembership):
 
     @property
     def _may_commit(self) -> bool:
-        return self._state.phase is Phase.STABLE
+        is_calm = self._round is None and self._state.rejoin_reason is None
+        return is_calm and self._state.phase is Phase.STABLE
 
     def _identity_for_commit(self) -> MemberIdentity:
         return self._state.identity_for_commit()
@@ -112,9 +113,8 @@ class ClassicMembership(GroupMembership):
         while True:  # every turn ends a round, or begins one and then returns
             self._look_around()
             if self._round is not None:
-                if not self._round.done():
+                if not self._round.done() or not await self._finish_round(deadline):
                     return
-                await self._finish_round()
             elif self._state.rejoin_reason is None or not await self._prepare(deadline):
                 return
             else:
@@ -190,17 +190,27 @@ class ClassicMembership(GroupMembership):
             for name, assignor in self._assignors.items()
         }
 
-    async def _finish_round(self) -> None:
-        finished, self._round = self._round, None
+    async def _finish_round(self, deadline: float) -> bool:
+        """Put into force what the round has brought. False if that takes longer."""
+        finished, state = self._round, self._state
         assert finished is not None
-        joined = finished.result()
+        joined = None if finished.exception() else finished.result()
         if joined is None:
-            return
-        state = self._state
+            self._round = None
+            finished.result()  # raises what the application must know
+            return True
+        going = self._subscriptions.assigned.difference(joined.assignment.partitions)
+        # A cooperative member went on reading meanwhile.
+        if going and not await self._committed_first(deadline):
+            return False
+        if self._round is not finished:
+            return True  # left meanwhile
+        self._round = None
         if state.phase is Phase.STABLE and state.identity == joined.member:
-            await self._apply(read_assignment(joined.assignment))
+            await self._apply(joined.assignment)
         else:
             state.reset("the generation was over before its assignment could be applied")
+        return True
 
     async def _apply(self, assignment: Assignment) -> None:
         state, subscriptions = self._state, self._subscriptions
@@ -210,7 +220,7 @@ class ClassicMembership(GroupMembership):
             state.request_rejoin("the assignment does not fit the subscription any more")
             return
         owned = subscriptions.assigned
-        if gone := owned - wanted:  # with the eager protocol nothing is left to go
+        if gone := owned - wanted:
             await self._give_up(gone)
             state.request_rejoin("partitions were given up for others to take")
         self._adopt_topics(frozenset(one.topic for one in wanted))

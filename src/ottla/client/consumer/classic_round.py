@@ -12,8 +12,8 @@ from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from ottla.client.consumer.assignors.assignor import Assignor, RebalanceProtocol
-from ottla.client.consumer.assignors.consumer_protocol import PROTOCOL_TYPE
+from ottla.client.consumer.assignors.assignor import Assignment, Assignor, RebalanceProtocol
+from ottla.client.consumer.assignors.consumer_protocol import PROTOCOL_TYPE, read_assignment
 from ottla.client.consumer.classic_leader import Leader
 from ottla.client.consumer.classic_requests import join_request, sync_request
 from ottla.client.consumer.classic_state import ClassicState, Next, Phase
@@ -37,10 +37,10 @@ INT32_MAX = (1 << 31) - 1
 
 @dataclass(slots=True)
 class Joined:
-    """The way in has been found: what the leader gave this member, packed."""
+    """The way in has been found: what the leader gave this member."""
 
     member: MemberIdentity
-    assignment: bytes
+    assignment: Assignment
 
 
 class JoinRound:
@@ -151,7 +151,7 @@ class JoinRound:
             sent.member_id,
             ", leading" if state.is_leader else "",
         )
-        return Joined(sent, bytes(answer.assignment))
+        return Joined(sent, read_assignment(bytes(answer.assignment)))
 
     async def _assignments(self, joined: Any) -> dict[str, bytes]:
         """Of all members if this one leads, else none."""

@@ -49,12 +49,19 @@ AS_ANOTHER = {ErrorCode.STALE_MEMBER_EPOCH, ErrorCode.UNKNOWN_MEMBER_ID}
 """After these a member asks again, when its heartbeats have told it who it is now."""
 
 
+MISSING = {ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.UNKNOWN_TOPIC_ID}
+
+
 class Refusal(NamedTuple):
     """What a commit that the coordinator refused means."""
 
     error: Exception
     retry: bool
-    """Whether it may succeed as somebody else: with a newer generation or epoch."""
+    """Whether the same commit may succeed later."""
+
+    @property
+    def is_missing(self) -> bool:
+        return isinstance(self.error, KafkaError) and self.error.code in MISSING
 
 
 class Member(Protocol):
@@ -74,9 +81,14 @@ class Member(Protocol):
 class _Commit:
     """One commit on its way."""
 
-    def __init__(self, offsets: Offsets, patient: bool, callback: CommitCallback | None) -> None:
+    def __init__(
+        self, offsets: Offsets, callback: CommitCallback | None, *, patient: bool, last: bool
+    ) -> None:
         self.offsets = dict(offsets)
         self.patient = patient
+        """Whether it is tried again."""
+        self.last = last
+        """Whether the partitions will be given up: then a topic that is gone is not waited for."""
         self.callback = callback
         self.done: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
@@ -118,12 +130,17 @@ class Commits:
 
     def begin(self, offsets: Offsets) -> asyncio.Future[None]:
         """A commit that is tried until it is done."""
-        return self._enqueue(offsets, patient=True)
+        return self._enqueue(_Commit(offsets, None, patient=True, last=False))
+
+    def begin_last(self, offsets: Offsets) -> asyncio.Future[None]:
+        """Of partitions that go: tried until it is done, or there is no such topic any more."""
+        return self._enqueue(_Commit(offsets, None, patient=True, last=True))
 
     def commit_soon(
         self, offsets: Offsets, callback: CommitCallback | None
     ) -> asyncio.Future[None]:
-        return self._enqueue(offsets, patient=False, callback=callback or _log_failure)
+        told = callback or _log_failure
+        return self._enqueue(_Commit(offsets, told, patient=False, last=False))
 
     async def run_callbacks(self) -> None:
         """Of commits that have ended; in the application's time."""
@@ -144,13 +161,10 @@ class Commits:
         self._queue.clear()
         await self.run_callbacks()
 
-    def _enqueue(
-        self, offsets: Offsets, *, patient: bool, callback: CommitCallback | None = None
-    ) -> asyncio.Future[None]:
-        for partition, at in offsets.items():
+    def _enqueue(self, one: _Commit) -> asyncio.Future[None]:
+        for partition, at in one.offsets.items():
             if at.offset < 0:
                 raise ValueError(f"{partition}: {at.offset} is not an offset")
-        one = _Commit(offsets, patient, callback)
         self._queue.append(one)
         if self._worker is None or self._worker.done():
             self._worker = asyncio.create_task(self._work(), name="commits")
@@ -180,7 +194,8 @@ class Commits:
             refusal = await self._attempt(one.offsets)
             if refusal is None:
                 break
-            if not (refusal.retry and one.patient) or not await backoff.pause():
+            may_retry = one.patient and refusal.retry and not (one.last and refusal.is_missing)
+            if not may_retry or not await backoff.pause():
                 return refusal.error
         return None
 

@@ -76,6 +76,9 @@ class Core:
         self._is_woken = False
         self._is_waiting = False
         self.is_closed = False
+        """Nothing is handed out any more."""
+        self.is_gone = False
+        """The group has been left too."""
         self._stop_watching = cluster.on_change(self._metadata_changed)
         subscriptions.assignment_changed = self.assignment_changed
 
@@ -214,6 +217,7 @@ class Core:
         try:
             await self.membership.close(timeout_ms)
         finally:
+            self.is_gone = True
             self._stop_watching()
             self._fetcher.close()
             await self.positions.close()

@@ -1,204 +1,133 @@
-"""Two brokers with one partition that change leaders, histories and their minds as a test says."""
+"""Several brokers that answer as a test tells them to, and agree on what the cluster looks like."""
 
 from __future__ import annotations
 
 import asyncio
-from collections import deque
-from collections.abc import AsyncIterator
-from contextlib import AsyncExitStack, asynccontextmanager
-from typing import Any, NamedTuple
+from collections.abc import Awaitable, Callable
+from contextlib import AsyncExitStack
+from typing import Any
 
 from scripted_broker import ScriptedBroker, negotiating
 
-from ottla.client.values import TopicPartition
-from ottla.protocol.apis import APIS, ApiKey
+from ottla.protocol.apis import ApiKey
+from ottla.protocol.errors import ErrorCode
 from ottla.protocol.headers import RequestHeader
-from ottla.protocol.messages.fetch import (
-    FetchableTopicResponse,
-    FetchRequest,
-    FetchResponse,
-    LeaderIdAndEpoch,
-    NodeEndpoint,
-    PartitionData,
-)
-from ottla.protocol.messages.list_offsets import (
-    ListOffsetsPartitionResponse,
-    ListOffsetsResponse,
-    ListOffsetsTopicResponse,
-)
+from ottla.protocol.messages.describe_cluster import DescribeClusterResponse
+from ottla.protocol.messages.find_coordinator import Coordinator, FindCoordinatorResponse
 from ottla.protocol.messages.metadata import (
     MetadataResponse,
     MetadataResponseBroker,
     MetadataResponsePartition,
     MetadataResponseTopic,
 )
-from ottla.protocol.messages.offset_for_leader_epoch import (
-    EpochEndOffset,
-    OffsetForLeaderEpochResponse,
-    OffsetForLeaderTopicResult,
-)
-from ottla.records.builder import build_batch
-from ottla.records.header import batches
-from ottla.records.record import Record
 
-TOPIC = "scripted"
-PARTITION = TopicPartition(TOPIC, 0)
-TOPIC_ID = bytes(range(16))
-LONG_POLL_S = 0.05
-
-
-class Fetched(NamedTuple):
-    node_id: int
-    version: int
-    request: FetchRequest
-
-    @property
-    def offset(self) -> int:
-        return self.request.topics[0].partitions[0].fetch_offset
+Hook = Callable[[int, RequestHeader, Any, asyncio.StreamWriter], Awaitable[bool]]
+"""From (node id, header, request, writer) to whether it has answered."""
 
 
 class ScriptedCluster:
-    def __init__(self) -> None:
-        self.leader = 1
-        self.epoch = 0
-        self.log = b""
-        self.end = 0
-        self.preferred = -1
-        """The follower that the leader sends readers to."""
-        self.epoch_end = (0, 1 << 40)
-        """What is said about any epoch: (epoch, end offset)."""
-        self.errors: dict[int, deque[int | PartitionData]] = {1: deque(), 2: deque()}
-        """Of a node: what becomes of its next fetches instead of records."""
-        self.top_errors: deque[int] = deque()
-        self.session_id = 0
-        self.remembered = 0
-        """The offset that the session asks for."""
-        self.throttle_ms = 0
-        self.fetches: list[Fetched] = []
-        self.asked: list[tuple[int, int]] = []
-        """(node id, API key) of every other request."""
-        self.addresses: dict[int, tuple[str, int]] = {}
-        self.brokers: dict[int, ScriptedBroker] = {}
+    """`async with ScriptedCluster(2) as cluster`; nodes 1, 2, ... at `cluster.places`."""
+
+    def __init__(
+        self, count: int = 1, *, versions: dict[int, tuple[int, int]] | None = None
+    ) -> None:
+        self.topics: dict[str, MetadataResponseTopic] = {}
+        self.coordinators: dict[str, int] = {}
+        self.places: dict[int, tuple[str, int]] = {}
+        self.asked: list[tuple[int, ApiKey, Any]] = []
+        """Each request but ApiVersions: (node id, API, request)."""
+        self.hook: Hook | None = None
+        self.brokers = {
+            node_id: ScriptedBroker(negotiating(self._answers_of(node_id)), versions)
+            for node_id in range(1, count + 1)
+        }
+        self._stack = AsyncExitStack()
+
+    async def __aenter__(self) -> ScriptedCluster:
+        for node_id, broker in self.brokers.items():
+            self.places[node_id] = await self._stack.enter_async_context(broker)
+        return self
+
+    async def __aexit__(self, *details: Any) -> None:
+        await self._stack.aclose()
 
     @property
     def bootstrap(self) -> str:
-        return "{}:{}".format(*self.addresses[1])
+        return ",".join(f"{host}:{port}" for host, port in self.places.values())
 
-    def append(self, *values: bytes, damaged: bool = False) -> None:
-        records = [Record(self.end + i, 5, None, value) for i, value in enumerate(values)]
-        batch = bytearray(build_batch(records, partition_leader_epoch=self.epoch))
-        if damaged:
-            batch[-2] ^= 1
-        self.log += bytes(batch)
-        self.end += len(values)
+    def count(self, api: ApiKey) -> int:
+        return sum(1 for _, asked, _ in self.asked if asked is api)
 
-    def endpoints(self) -> list[NodeEndpoint]:
-        return [
-            NodeEndpoint(node_id=node_id, host=host, port=port)
-            for node_id, (host, port) in self.addresses.items()
-        ]
+    def topic(self, name: str, leaders: list[int], *, epoch: int = 0, number: int = 1) -> None:
+        """A topic whose partitions have these leaders; another `number` is another topic id."""
+        self.topics[name] = MetadataResponseTopic(
+            name=name,
+            topic_id=number.to_bytes(16, "big"),
+            partitions=[
+                MetadataResponsePartition(
+                    partition_index=index,
+                    leader_id=leader,
+                    leader_epoch=epoch,
+                    error_code=0 if leader >= 0 else ErrorCode.LEADER_NOT_AVAILABLE,
+                    replica_nodes=[max(leader, 1)],
+                    isr_nodes=[max(leader, 1)],
+                    offline_replicas=[],
+                )
+                for index, leader in enumerate(leaders)
+            ],
+        )
 
-    @asynccontextmanager
-    async def running(
-        self, versions: dict[int, tuple[int, int]] | None = None
-    ) -> AsyncIterator[ScriptedCluster]:
-        known = {key: api.versions for key, api in APIS.items()} | (versions or {})
-        async with AsyncExitStack() as stack:
-            for node_id in (1, 2):
-                self.brokers[node_id] = ScriptedBroker(negotiating(self._answer_as(node_id)), known)
-                self.addresses[node_id] = await stack.enter_async_context(self.brokers[node_id])
-            yield self
-
-    def _answer_as(self, node_id: int) -> Any:
+    def _answers_of(self, node_id: int) -> Any:
         async def answer(
-            broker: ScriptedBroker,
-            header: RequestHeader,
-            request: Any,
-            writer: asyncio.StreamWriter,
+            broker: ScriptedBroker, header: RequestHeader, request: Any, writer: Any
         ) -> None:
-            if header.api_key == ApiKey.FETCH:
-                self.fetches.append(Fetched(node_id, header.api_version, request))
-                response = await self._fetch(node_id, header, request)
-            else:
-                self.asked.append((node_id, header.api_key))
-                response = {
-                    ApiKey.METADATA: self._metadata,
-                    ApiKey.LIST_OFFSETS: self._list_offsets,
-                    ApiKey.OFFSET_FOR_LEADER_EPOCH: self._epoch_end,
-                }[ApiKey(header.api_key)](request)
-            broker.send(writer, header, response)
+            self.asked.append((node_id, ApiKey(header.api_key), request))
+            if self.hook is not None and await self.hook(node_id, header, request, writer):
+                return
+            broker.send(writer, header, self._answer(header, request))
 
         return answer
 
-    def _metadata(self, _request: Any) -> MetadataResponse:
-        partition = MetadataResponsePartition(
-            partition_index=0,
-            leader_id=self.leader,
-            leader_epoch=self.epoch,
-            replica_nodes=[1, 2],
-            isr_nodes=[1, 2],
-            offline_replicas=[],
-        )
-        topic = MetadataResponseTopic(name=TOPIC, topic_id=TOPIC_ID, partitions=[partition])
-        brokers = [
-            MetadataResponseBroker(node_id=node_id, host=host, port=port)
-            for node_id, (host, port) in self.addresses.items()
-        ]
-        return MetadataResponse(brokers=brokers, controller_id=1, topics=[topic])
+    def _answer(self, header: RequestHeader, request: Any) -> Any:
+        if header.api_key == ApiKey.METADATA:
+            return self.metadata(request)
+        if header.api_key == ApiKey.FIND_COORDINATOR:
+            return self._coordinators(header, request)
+        return DescribeClusterResponse(cluster_id="scripted")
 
-    def _list_offsets(self, request: Any) -> ListOffsetsResponse:
-        at = request.topics[0].partitions[0].timestamp
-        found = ListOffsetsPartitionResponse(partition_index=0, offset=0 if at == -2 else self.end)
-        return ListOffsetsResponse(
-            topics=[ListOffsetsTopicResponse(name=TOPIC, partitions=[found])]
+    def metadata(self, request: Any) -> MetadataResponse:
+        names = list(self.topics)
+        if request.topics is not None:
+            names = [topic.name for topic in request.topics]
+        return MetadataResponse(
+            brokers=[
+                MetadataResponseBroker(node_id=node_id, host=host, port=port)
+                for node_id, (host, port) in self.places.items()
+            ],
+            cluster_id="scripted",
+            controller_id=1,
+            topics=[self.topics.get(name) or _missing(name) for name in names],
         )
 
-    def _epoch_end(self, _request: Any) -> OffsetForLeaderEpochResponse:
-        epoch, offset = self.epoch_end
-        found = EpochEndOffset(partition=0, leader_epoch=epoch, end_offset=offset)
-        return OffsetForLeaderEpochResponse(
-            topics=[OffsetForLeaderTopicResult(topic=TOPIC, partitions=[found])]
-        )
-
-    async def _fetch(
-        self, node_id: int, header: RequestHeader, request: FetchRequest
-    ) -> FetchResponse:
-        if self.top_errors:
-            return FetchResponse(error_code=self.top_errors.popleft())
-        answer = await self._answer(node_id, request)
-        topic = FetchableTopicResponse(topic=TOPIC, topic_id=TOPIC_ID, partitions=[answer])
-        response = FetchResponse(
-            throttle_time_ms=self.throttle_ms,
-            responses=[topic] if request.topics or answer.records else [],
-        )
-        if header.api_version >= 7:
-            response.session_id = self.session_id
-        if header.api_version >= 16:
-            response.node_endpoints = self.endpoints()
-        return response
-
-    async def _answer(self, node_id: int, request: FetchRequest) -> PartitionData:
-        if self.errors[node_id]:
-            error = self.errors[node_id].popleft()
-            if isinstance(error, PartitionData):
-                return error
-            return PartitionData(error_code=error, high_watermark=-1)
-        answer = PartitionData(high_watermark=self.end, last_stable_offset=self.end, records=b"")
-        if node_id == self.leader and self.preferred >= 0 and request.rack_id:
-            answer.preferred_read_replica = self.preferred
-        else:
-            if request.topics:
-                self.remembered = request.topics[0].partitions[0].fetch_offset
-            answer.records = b"".join(
-                bytes(batch)
-                for header, batch in batches(self.log)
-                if header.next_offset > self.remembered
+    def _coordinators(self, header: RequestHeader, request: Any) -> FindCoordinatorResponse:
+        if header.api_version < 4:
+            found = self._coordinator(request.key)
+            return FindCoordinatorResponse(
+                error_code=found.error_code, node_id=found.node_id, host=found.host, port=found.port
             )
-        if not answer.records and answer.preferred_read_replica < 0:
-            await asyncio.sleep(LONG_POLL_S)
-        return answer
+        keys = request.coordinator_keys
+        return FindCoordinatorResponse(coordinators=[self._coordinator(key) for key in keys])
 
-    def hint(self, code: int, leader: int, epoch: int) -> PartitionData:
-        """An error that names the leader (KIP-951)."""
-        current = LeaderIdAndEpoch(leader_id=leader, leader_epoch=epoch)
-        return PartitionData(error_code=code, high_watermark=-1, current_leader=current)
+    def _coordinator(self, key: str) -> Coordinator:
+        node_id = self.coordinators.get(key)
+        if node_id is None:
+            code = ErrorCode.COORDINATOR_NOT_AVAILABLE
+            return Coordinator(key=key, node_id=-1, host="", port=-1, error_code=code)
+        host, port = self.places[node_id]
+        return Coordinator(key=key, node_id=node_id, host=host, port=port)
+
+
+def _missing(name: str) -> MetadataResponseTopic:
+    return MetadataResponseTopic(
+        name=name, error_code=ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, partitions=[]
+    )

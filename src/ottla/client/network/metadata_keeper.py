@@ -153,9 +153,9 @@ class MetadataKeeper:
 
     def _forget_brokers(self) -> None:
         """They may all be others by now (KIP-1102): seek the cluster as at first."""
-        self.view = replace(self.view, brokers={}, controller_id=-1)
         self._fresh_at = self._runtime.clock.now()
         self._start_over()
+        self._adopt(replace(self.view, brokers={}, controller_id=-1))
 
     def _adopt(self, view: ClusterView) -> None:
         self.view = view
@@ -209,6 +209,7 @@ class MetadataKeeper:
             self._failed(error)
         else:
             self.failure = None
+            self._drop_unwatched(topics)
             self._wanted |= any(map(self._is_unsettled, topics))
             self._refresh_when_old()
         if not self._wanted:
@@ -225,6 +226,12 @@ class MetadataKeeper:
         stale_s = self._runtime.clock.now() - self._fresh_at
         if self._rebootstraps and self.view.brokers and stale_s > self._stale_max_s:
             self._forget_brokers()
+
+    def _drop_unwatched(self, asked: Iterable[str]) -> None:
+        """Nobody may want to know any more what was asked for."""
+        gone = [name for name in asked if name not in self._watched]
+        if gone and not self._watches_all:
+            self.view = self.view.without(gone)
 
     def _is_unsettled(self, name: str) -> bool:
         topic = self.view.topics.get(name)

@@ -9,7 +9,7 @@ from typing import Any
 
 import pytest
 from consumer_tools import reader, run, take, values
-from scripted_cluster import PARTITION, ScriptedCluster
+from scripted_partition import PARTITION, ScriptedPartition
 
 from ottla.client.consumer.consumer import Consumer
 from ottla.client.errors import LogTruncation, UnreadableBatch
@@ -20,7 +20,7 @@ from ottla.protocol.errors import ErrorCode, KafkaError
 
 @asynccontextmanager
 async def reading(
-    script: ScriptedCluster, versions: dict[int, tuple[int, int]] | None = None, **options: Any
+    script: ScriptedPartition, versions: dict[int, tuple[int, int]] | None = None, **options: Any
 ) -> AsyncIterator[Consumer]:
     options = {"retry_backoff_ms": 20, "reconnect_backoff_ms": 20, **options}
     async with script.running(versions), reader(script.bootstrap, **options) as consumer:
@@ -28,7 +28,7 @@ async def reading(
         yield consumer
 
 
-async def until(script: ScriptedCluster, consumer: Consumer, **changes: Any) -> None:
+async def until(script: ScriptedPartition, consumer: Consumer, **changes: Any) -> None:
     """Let the metadata change and the consumer hear of it."""
     for name, value in changes.items():
         setattr(script, name, value)
@@ -36,12 +36,12 @@ async def until(script: ScriptedCluster, consumer: Consumer, **changes: Any) -> 
     await consumer._core.cluster.refresh([PARTITION.topic])
 
 
-def nodes(script: ScriptedCluster, since: int = 0) -> list[int]:
+def nodes(script: ScriptedPartition, since: int = 0) -> list[int]:
     return [fetch.node_id for fetch in script.fetches[since:]]
 
 
 def test_a_new_leader_with_the_same_history_is_asked_and_then_read() -> None:
-    script = ScriptedCluster()
+    script = ScriptedPartition()
     script.append(b"a", b"b")
 
     async def main() -> None:
@@ -59,7 +59,7 @@ def test_a_new_leader_with_the_same_history_is_asked_and_then_read() -> None:
 
 
 def test_a_truncated_log_is_read_on_from_where_histories_part() -> None:
-    script = ScriptedCluster()
+    script = ScriptedPartition()
     script.append(b"a", b"b", b"lost")
 
     async def main() -> None:
@@ -75,7 +75,7 @@ def test_a_truncated_log_is_read_on_from_where_histories_part() -> None:
 
 
 def test_a_truncated_log_is_an_error_without_a_policy() -> None:
-    script = ScriptedCluster()
+    script = ScriptedPartition()
     script.append(b"a", b"b", b"lost")
 
     async def main() -> None:
@@ -94,7 +94,7 @@ def test_a_truncated_log_is_an_error_without_a_policy() -> None:
 
 
 def test_a_leader_that_does_not_know_the_epoch_at_all_resets() -> None:
-    script = ScriptedCluster()
+    script = ScriptedPartition()
     script.append(b"a", b"b")
 
     async def main() -> None:
@@ -107,7 +107,7 @@ def test_a_leader_that_does_not_know_the_epoch_at_all_resets() -> None:
 
 
 def test_a_seek_with_an_epoch_is_checked_before_anything_is_fetched() -> None:
-    script = ScriptedCluster()
+    script = ScriptedPartition()
     script.append(b"a", b"b")
 
     async def main() -> None:
@@ -135,7 +135,7 @@ def test_a_seek_with_an_epoch_is_checked_before_anything_is_fetched() -> None:
     ],
 )
 def test_errors_that_pass_are_waited_out(code: ErrorCode) -> None:
-    script = ScriptedCluster()
+    script = ScriptedPartition()
     script.append(b"a")
     script.errors[1].extend([code] * 3)
 
@@ -149,7 +149,7 @@ def test_errors_that_pass_are_waited_out(code: ErrorCode) -> None:
 
 
 def test_the_leader_that_an_error_names_is_asked_without_metadata() -> None:
-    script = ScriptedCluster()
+    script = ScriptedPartition()
 
     async def main() -> None:
         async with reading(script) as consumer:
@@ -166,7 +166,7 @@ def test_the_leader_that_an_error_names_is_asked_without_metadata() -> None:
 
 
 def test_the_replica_that_the_leader_prefers_is_read_until_it_fails() -> None:
-    script = ScriptedCluster()
+    script = ScriptedPartition()
     script.preferred = 2
     script.append(b"a")
 
@@ -188,7 +188,7 @@ def test_the_replica_that_the_leader_prefers_is_read_until_it_fails() -> None:
 
 
 def test_a_preferred_replica_that_dies_is_left_for_the_leader() -> None:
-    script = ScriptedCluster()
+    script = ScriptedPartition()
     script.preferred = 2
     script.append(b"a")
 
@@ -205,7 +205,7 @@ def test_a_preferred_replica_that_dies_is_left_for_the_leader() -> None:
 
 
 def test_the_leader_is_asked_again_for_its_preference_when_metadata_is_old() -> None:
-    script = ScriptedCluster()
+    script = ScriptedPartition()
     script.preferred = 2
     script.append(b"a")
 
@@ -219,7 +219,7 @@ def test_the_leader_is_asked_again_for_its_preference_when_metadata_is_old() -> 
 
 
 def test_a_damaged_batch_can_be_left_out() -> None:
-    script = ScriptedCluster()
+    script = ScriptedPartition()
     script.append(b"a")
     script.append(b"damaged", b"too", damaged=True)
     script.append(b"b")
@@ -241,7 +241,7 @@ def test_a_damaged_batch_can_be_left_out() -> None:
 
 
 def test_a_broker_whose_disk_is_damaged_is_quoted() -> None:
-    script = ScriptedCluster()
+    script = ScriptedPartition()
     script.append(b"a")
     script.errors[1].append(ErrorCode.CORRUPT_MESSAGE)
 
@@ -256,7 +256,7 @@ def test_a_broker_whose_disk_is_damaged_is_quoted() -> None:
 
 
 def test_without_permission_polls_say_so_and_go_on_when_it_is_given() -> None:
-    script = ScriptedCluster()
+    script = ScriptedPartition()
     script.append(b"a")
     script.errors[1].append(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
 
@@ -271,7 +271,7 @@ def test_without_permission_polls_say_so_and_go_on_when_it_is_given() -> None:
 
 
 def test_a_session_carries_only_changes_and_begins_anew_when_it_is_lost() -> None:
-    script = ScriptedCluster()
+    script = ScriptedPartition()
     script.session_id = 99
     script.append(b"a")
 
@@ -296,7 +296,7 @@ def test_a_session_carries_only_changes_and_begins_anew_when_it_is_lost() -> Non
 
 @pytest.mark.parametrize("version", [4, 6, 8, 11, 12, 13, 16])
 def test_brokers_of_every_age_are_asked_in_their_way(version: int) -> None:
-    script = ScriptedCluster()
+    script = ScriptedPartition()
     script.append(b"a", b"b")
 
     async def main() -> None:
@@ -311,7 +311,7 @@ def test_brokers_of_every_age_are_asked_in_their_way(version: int) -> None:
 
 
 def test_without_the_means_to_compare_histories_a_new_leader_is_believed() -> None:
-    script = ScriptedCluster()
+    script = ScriptedPartition()
     script.append(b"a")
 
     async def main() -> None:
@@ -326,7 +326,7 @@ def test_without_the_means_to_compare_histories_a_new_leader_is_believed() -> No
 
 
 def test_a_broker_that_throttles_is_given_time() -> None:
-    script = ScriptedCluster()
+    script = ScriptedPartition()
     script.throttle_ms = 400
 
     async def main() -> None:

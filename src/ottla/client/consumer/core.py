@@ -112,7 +112,9 @@ class Core:
         """Partitions came or went."""
         self.buffer.clear_stale()
         topics = {one.topic for one in self.subscriptions.states}
-        self.cluster.watch(topics, create_missing=self._settings.allow_auto_create_topics)
+        # What a pattern found was there. Once deleted it is not to come back.
+        create = self._settings.allow_auto_create_topics and self.subscriptions.pattern is None
+        self.cluster.watch(topics, create_missing=create)
         self.reading_changed()
 
     def reading_changed(self) -> None:

@@ -64,8 +64,7 @@ async def _fill(address: str, topic: str, pid: int, method: str) -> tuple[int, i
     """Records that were taken before the buffer was full, and by how much this process grew."""
     import pyarrow as pa
 
-    from ottla.client.errors import BufferExhausted
-    from ottla.client.producer.producer import Producer
+    from ottla import BufferExhausted, Producer
 
     producer = Producer(
         bootstrap_servers=address, buffer_memory=BUFFER_BYTES, max_block_ms=BLOCK_MS

@@ -2,7 +2,8 @@
 
 One process and one core for the client, another core for the broker, the same settings for all (see
 client_job.py), each written as its own documentation advises. A peer with several ways to do it is
-measured in each, and ratios are to the best of them.
+measured in each, and ratios are to the best of them: of those that take or give many records a call
+if ours does, else of the others.
 """
 
 from __future__ import annotations
@@ -20,7 +21,7 @@ from typing import NamedTuple
 from bench import client_memory
 from bench.brokers import Broker
 from bench.client_job import PARTITIONS, Job, Measured
-from bench.client_table import OURS, ClientTable
+from bench.client_table import OURS, ClientTable, Row
 from bench.sides import Bench
 from bench.topics import delete, new_topic
 
@@ -34,6 +35,7 @@ class Entry(NamedTuple):
     client: str
     """A module `bench.client_...`."""
     method: str
+    in_bulk: bool = False
 
 
 NAMES = {
@@ -44,26 +46,26 @@ NAMES = {
 }
 PRODUCERS = [
     Entry("confluent", "produce"),
-    Entry("confluent", "produce_batch"),
+    Entry("confluent", "produce_batch", in_bulk=True),
     Entry("kafka_python", "send"),
     Entry("aiokafka", "send"),
-    Entry("aiokafka", "send_batch"),
+    Entry("aiokafka", "send_batch", in_bulk=True),
     Entry("ottla", "send"),
     Entry("ottla", "blocking send"),
-    Entry("ottla", "send_arrow"),
+    Entry("ottla", "send_arrow", in_bulk=True),
 ]
 CONSUMERS = [
-    Entry("confluent", "consume"),
+    Entry("confluent", "consume", in_bulk=True),
     Entry("confluent", "poll"),
     Entry("kafka_python", "iterate"),
-    Entry("kafka_python", "poll"),
+    Entry("kafka_python", "poll", in_bulk=True),
     Entry("aiokafka", "iterate"),
-    Entry("aiokafka", "getmany"),
+    Entry("aiokafka", "getmany", in_bulk=True),
     Entry("ottla", "iterate"),
-    Entry("ottla", "poll"),
+    Entry("ottla", "poll", in_bulk=True),
     Entry("ottla", "blocking iterate"),
-    Entry("ottla", "blocking poll"),
-    Entry("ottla", "fetch_arrow"),
+    Entry("ottla", "blocking poll", in_bulk=True),
+    Entry("ottla", "fetch_arrow", in_bulk=True),
 ]
 SIZES = (100, 1000)
 CODECS = ("none", "lz4")
@@ -89,7 +91,7 @@ def _produce(bench: Bench, broker: Broker, table: ClientTable, size: int, codec:
     for entry in PRODUCERS:
         topic = new_topic(broker, PARTITIONS)
         job = Job(broker.address, topic, size, codec, bench.pick(3, 6), sys.maxsize, entry.method)
-        table.add("produce", size, codec, NAMES[entry.client], entry.method, _child(entry, job))
+        table.add(_row("produce", job, entry), _child(entry, job))
         delete(broker, topic)
 
 
@@ -103,8 +105,12 @@ def _consume(bench: Bench, broker: Broker, table: ClientTable, size: int, codec:
         job = Job(
             broker.address, topic, size, codec, bench.pick(3, 6), filled * 8 // 10, entry.method
         )
-        table.add("consume", size, codec, NAMES[entry.client], entry.method, _child(entry, job))
+        table.add(_row("consume", job, entry), _child(entry, job))
     delete(broker, topic)
+
+
+def _row(verb: str, job: Job, entry: Entry) -> Row:
+    return Row(verb, job.size, job.codec, NAMES[entry.client], entry.method, entry.in_bulk)
 
 
 def _child(entry: Entry, job: Job) -> Measured:

@@ -9,7 +9,7 @@ import pytest
 from bench.brokers import free_port
 from consumer_tools import create_topic, filled, numbers, produce, reader, run, take, values
 
-from broker_harness import MakeBroker
+from broker_harness import TARGET, MakeBroker
 from fault_proxy import FaultProxy
 from ottla.client.consumer.consumer import Consumer
 
@@ -18,12 +18,13 @@ PATIENT = {"retry_backoff_ms": 20, "reconnect_backoff_ms": 20, "reconnect_backof
 
 def behind(proxy: FaultProxy, fresh_broker: MakeBroker) -> str:
     """The address of a broker whose clients all come through the proxy."""
-    port = free_port()
-    proxy.target = ("127.0.0.1", port)
     options = {"advertised.listeners": f"PLAINTEXT://{proxy.address}"}
     broker = fresh_broker(options, start=False)
-    broker.port = port
+    if TARGET == "ottla":  # it is found by the address it tells, which is the proxy's
+        broker.port = free_port()
+        proxy.target = ("127.0.0.1", broker.port)
     broker.start()
+    proxy.target = proxy.target or ("127.0.0.1", broker.port)
     return proxy.address
 
 

@@ -24,6 +24,8 @@ START_TIMEOUT_S = 120.0
 STOP_TIMEOUT_S = 120.0
 HOST = "127.0.0.1"
 _READY = re.compile(rb"127\.0\.0\.1:([1-9]\d*)")
+# Said too where clients are told to come elsewhere: through a proxy, for example.
+_LISTENING = re.compile(rb"listening on 127\.0\.0\.1:([1-9]\d*)")
 _TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 _LIBC = ctypes.CDLL(None)
 _PR_SET_PDEATHSIG = 1
@@ -205,7 +207,8 @@ class Ottla(Broker):
     def find_port(self) -> int | None:
         with self.output_path.open("rb") as output:
             output.seek(self._start_mark)
-            found = _READY.search(output.read())
+            text = output.read()
+        found = _LISTENING.search(text) or _READY.search(text)
         return int(found.group(1)) if found else None
 
     def environment(self) -> dict[str, str]:

@@ -129,7 +129,7 @@ def test_an_open_transaction_holds_back_readers_of_committed_records(
             await writer.send_and_wait(topic, b"open")
             async with Producer(bootstrap_servers=bootstrap) as other:
                 await other.send_and_wait(topic, b"behind it")
-            assert await asyncio.to_thread(read, bootstrap, topic) == []
+            assert await asyncio.to_thread(read, bootstrap, topic, settled=False) == []
             await writer.commit_transaction()
             assert await asyncio.to_thread(read, bootstrap, topic) == ["open", "behind it"]
 

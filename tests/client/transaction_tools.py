@@ -7,8 +7,14 @@ import time
 from collections.abc import Callable, Coroutine
 from typing import Any, TypeVar
 
-from confluent_kafka import Consumer, ConsumerGroupTopicPartitions, KafkaError, TopicPartition
-from confluent_kafka.admin import AdminClient, NewTopic
+from confluent_kafka import (
+    Consumer,
+    ConsumerGroupTopicPartitions,
+    IsolationLevel,
+    KafkaError,
+    TopicPartition,
+)
+from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
 
 from ottla.client.admin.admin import Admin
 from ottla.client.network.versions import Versions
@@ -46,8 +52,35 @@ def producer(bootstrap: str, name: str, **more: Any) -> Producer:
     return Producer(bootstrap_servers=bootstrap, transactional_id=name, **options)
 
 
-def read(bootstrap: str, topic: str, *, committed: bool = True, partitions: int = 1) -> list[str]:
-    """All there is to read for confluent-kafka, partition by partition."""
+def until_settled(bootstrap: str, topic: str, partitions: int) -> None:
+    """Until no transaction is open: the markers of one are written after its end was answered."""
+    admin = AdminClient({"bootstrap.servers": bootstrap})
+    places = [TopicPartition(topic, index) for index in range(partitions)]
+
+    def ends(level: IsolationLevel) -> list[int]:
+        asked = admin.list_offsets(
+            dict.fromkeys(places, OffsetSpec.latest()), isolation_level=level
+        )
+        return [asked[place].result(WAIT_S).offset for place in places]
+
+    deadline = time.monotonic() + WAIT_S
+    while ends(IsolationLevel.READ_COMMITTED) != ends(IsolationLevel.READ_UNCOMMITTED):
+        assert time.monotonic() < deadline, f"a transaction stays open in {topic}"
+        time.sleep(0.05)
+
+
+def read(
+    bootstrap: str,
+    topic: str,
+    *,
+    committed: bool = True,
+    partitions: int = 1,
+    settled: bool = True,
+) -> list[str]:
+    """All there is to read for confluent-kafka, partition by partition; unless told otherwise once
+    no transaction is open."""
+    if settled:
+        until_settled(bootstrap, topic, partitions)
     consumer = Consumer(
         {
             "bootstrap.servers": bootstrap,

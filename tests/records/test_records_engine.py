@@ -24,10 +24,12 @@ from ottla.records.pure import (
     murmur2,
     record_columns,
     record_copy,
+    survey_records,
     writer,
 )
 from ottla.records.reader import check_crc, read_records
 from ottla.records.record import Record
+from ottla.records.survey import NO_EARLIEST, Survey
 
 PURE = SimpleNamespace(
     PayloadWriter=writer.PayloadWriter,
@@ -38,6 +40,7 @@ PURE = SimpleNamespace(
     partition_rows=murmur2.partition_rows,
     KeyOffsets=key_offsets.KeyOffsets,
     copy_records=record_copy.copy_records,
+    survey_records=survey_records.survey_records,
 )
 ENGINES = [pytest.param(PURE, id="pure")]
 if engine.NATIVE:
@@ -363,6 +366,22 @@ def test_columns_that_contradict_themselves_are_refused(
 def test_columns_without_times_need_one(records: Any) -> None:
     with pytest.raises(ValueError, match="no timestamps"):
         records.PayloadWriter().extend_rows(columns_of(), None, 0, 2, 1000)
+
+
+@given(rows=RECORDS, step=st.sampled_from([0, 1, 1, 2]))
+def test_a_survey_tells_what_the_records_have_in_common(rows: list[Record], step: int) -> None:
+    rows = [row._replace(offset=row.offset * step) for row in rows]
+    times = [row.timestamp for row in rows]
+    expected = Survey(
+        min((time for time in times if time != -1), default=NO_EARLIEST),
+        max([-1, *times]),
+        [row.offset for row in rows] == list(range(len(rows))),
+        all(row.key is not None for row in rows),
+    )
+    for param in ENGINES:
+        found = param.values[0].survey_records(encode_records(rows, 0, 7), len(rows), 7)
+        assert type(found) is Survey
+        assert found == expected
 
 
 # Hashes that Java's client is known to give, as signed 32-bit numbers.

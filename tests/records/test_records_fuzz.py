@@ -13,7 +13,7 @@ from ottla.records.errors import InvalidBatch
 from ottla.records.header import HEADER_SIZE, batches, read_header
 from ottla.records.payload import decode_records
 from ottla.records.reader import read_records
-from ottla.records.validation import ProduceRules, needs_rewrite, rewrite, validate_produced
+from ottla.records.validation import ProduceRules, check_produced, must_open, open_produced
 
 NOW = 1_700_000_000_000
 RULES = [
@@ -38,9 +38,10 @@ def survive(data: bytes, rules: ProduceRules) -> None:
     except InvalidBatch:
         pass
     try:
-        header = validate_produced(memoryview(data), rules, NOW, 12)
-        if needs_rewrite(header, rules):
-            batch = rewrite(memoryview(data)[: header.size], header, rules, NOW)
+        header = check_produced(memoryview(data), rules, 12)
+        batch = memoryview(data)[: header.size]
+        if must_open(header, batch, rules, NOW):
+            batch = memoryview(open_produced(batch, header, rules, NOW))
             assert read_header(batch).size == len(batch) <= rules.max_message_bytes
             read_records(batch)
     except InvalidBatch:

@@ -15,10 +15,10 @@ from ottla.records.header import BatchHeader, read_header
 from ottla.records.reader import check_crc, read_records
 from ottla.records.validation import (
     ProduceRules,
-    needs_rewrite,
-    rewrite,
+    check_produced,
+    must_open,
+    open_produced,
     stamp_log_append_time,
-    validate_produced,
 )
 
 NOW = 1_700_000_000_000
@@ -30,9 +30,9 @@ RECORDS = [
 
 
 def rewritten(batch: bytes, rules: ProduceRules) -> tuple[BatchHeader, bytes]:
-    header = validate_produced(memoryview(batch), rules, NOW, 12)
-    assert needs_rewrite(header, rules)
-    result = rewrite(batch, header, rules, NOW)
+    header = check_produced(memoryview(batch), rules, 12)
+    assert must_open(header, batch, rules, NOW)
+    result = bytes(open_produced(batch, header, rules, NOW))
     new = read_header(result)
     check_crc(new, result)
     assert new.size == len(result)

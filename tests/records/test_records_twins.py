@@ -77,12 +77,17 @@ def in_columns(
     return added, counts, rows_of(columns.take())
 
 
+def surveyed(side: Any, payload: bytes, count: int, time: int) -> Any:
+    return outcome(lambda: side.survey_records(payload, count, time))
+
+
 def agree(payload: bytes, count: int, base: int, time: int, append_time: Any, limit: int) -> None:
     arguments = (payload, count, base, time, append_time)
     expected = read(PURE, *arguments)
     assert read(engine, *arguments) == expected
     assert read(engine, memoryview(bytearray(payload)), *arguments[1:]) == expected
     assert in_columns(engine, *arguments, limit) == in_columns(PURE, *arguments, limit)
+    assert surveyed(engine, payload, count, time) == surveyed(PURE, payload, count, time)
 
 
 SAMPLE = [

@@ -4,27 +4,49 @@ import struct
 import tracemalloc
 
 import pytest
+from test_records_twins import needs_native
 
 from ottla.protocol.errors import ErrorCode
 from ottla.records.builder import Record, build_batch, seal
 from ottla.records.codec import Codec
 from ottla.records.compression import compress
 from ottla.records.crc import crc32c
+from ottla.records.engine import NATIVE
 from ottla.records.errors import InvalidBatch
-from ottla.records.header import BatchHeader, read_header
+from ottla.records.header import HEADER_SIZE, BatchHeader, read_header
+from ottla.records.payload import encode_records
+from ottla.records.reader import check_crc, read_records
 from ottla.records.record_checks import RECORD_ERRORS_MAX
-from ottla.records.validation import ProduceRules, needs_rewrite, validate_produced
+from ottla.records.validation import (
+    ProduceRules,
+    check_produced,
+    must_open,
+    needs_rewrite,
+    open_produced,
+)
 
 NOW = 1_700_000_000_000
 HOUR_MS = 3_600_000
 RECORDS = [Record(i, NOW - 100 + i, b"key", b"value") for i in range(3)]
 
 
+def accepted(
+    batch: bytes | bytearray, rules: ProduceRules | None = None, version: int = 12
+) -> bytes:
+    """The batch as it would be stored."""
+    rules, view = rules or ProduceRules(), memoryview(batch)
+    header = check_produced(view, rules, version)
+    view = view[: header.size]
+    if must_open(header, view, rules, NOW):
+        return bytes(open_produced(view, header, rules, NOW))
+    return bytes(view)
+
+
 def verdict(
     batch: bytes | bytearray, rules: ProduceRules | None = None, version: int = 12
 ) -> ErrorCode:
     try:
-        validate_produced(memoryview(batch), rules or ProduceRules(), NOW, version)
+        accepted(batch, rules, version)
     except InvalidBatch as refused:
         return refused.code
     return ErrorCode.NONE
@@ -49,9 +71,10 @@ def changed(layout: str, position: int, value: int, *, seal: bool = True) -> byt
 )
 def test_a_good_batch_is_accepted_with_its_header(codec: Codec, producer: dict[str, int]) -> None:
     batch = build_batch(RECORDS, codec=codec, **producer)  # type: ignore[arg-type]
-    header = validate_produced(memoryview(batch), ProduceRules(), NOW, 12)
+    header = check_produced(memoryview(batch), ProduceRules(), 12)
     assert type(header) is BatchHeader
     assert header == read_header(batch)
+    assert accepted(batch) == batch
 
 
 @pytest.mark.parametrize(
@@ -95,8 +118,7 @@ def test_a_bad_batch_is_refused_with_kafkas_code(batch: bytes, expected: str) ->
 def test_bytes_that_begin_no_whole_batch_are_ignored_behind_the_first() -> None:
     batch = build_batch(RECORDS)
     for tail in (b"\x00" * 11, batch[:-1], batch[:30]):
-        header = validate_produced(memoryview(batch + tail), ProduceRules(), NOW, 12)
-        assert header.size == len(batch)
+        assert accepted(batch + tail) == batch
 
 
 def test_zstd_needs_produce_version_7() -> None:
@@ -114,7 +136,7 @@ def test_the_largest_allowed_batch_is_accepted_and_the_next_refused() -> None:
 
 def refusal(records: list[Record], rules: ProduceRules, codec: Codec = Codec.NONE) -> InvalidBatch:
     with pytest.raises(InvalidBatch) as caught:
-        validate_produced(memoryview(build_batch(records, codec=codec)), rules, NOW, 12)
+        accepted(build_batch(records, codec=codec), rules)
     return caught.value
 
 
@@ -178,22 +200,77 @@ def test_the_list_of_bad_records_is_bounded() -> None:
     assert len(refused.record_errors) == RECORD_ERRORS_MAX
 
 
-def test_damaged_records_are_found_where_records_are_read() -> None:
-    batch = changed(">b", 62, 9)
-    batch[61] += 2
-    struct.pack_into(">I", batch, 17, crc32c(memoryview(batch)[21:]))
-    assert verdict(batch, ProduceRules(compacted=True)) is ErrorCode.INVALID_RECORD
+def with_records(payload: bytes, codec: Codec = Codec.NONE, **changes: int) -> bytes:
+    header = read_header(build_batch(RECORDS, codec=codec))._replace(**changes)
+    return seal(header, compress(codec, payload) if codec else payload)
 
 
-def test_offsets_inside_a_batch_must_count_up_where_records_are_read() -> None:
+OPENING = ProduceRules(compacted=True)
+CUT_RECORD = encode_records(RECORDS, 0, RECORDS[0].timestamp)[:-1] + b"\1"
+
+
+@pytest.mark.parametrize("codec", Codec)
+def test_damaged_records_are_found_where_records_are_read(codec: Codec) -> None:
+    assert verdict(with_records(CUT_RECORD, codec), OPENING) is ErrorCode.INVALID_RECORD
+
+
+@needs_native
+def test_damaged_records_are_found_by_compiled_code_wherever_they_are_not_compressed() -> None:
+    assert verdict(with_records(CUT_RECORD)) is ErrorCode.INVALID_RECORD
+    assert verdict(with_records(CUT_RECORD, Codec.LZ4)) is ErrorCode.NONE
+
+
+def misnumbered(codec: Codec) -> bytes:
     records = [Record(0, NOW, b"k", b""), Record(2, NOW, b"k", b"")]
-    batch = bytearray(build_batch(records, last_offset=1))
-    assert verdict(batch, ProduceRules(compacted=True)) is ErrorCode.INVALID_RECORD
+    return build_batch(records, last_offset=1, codec=codec)
 
 
-def test_a_maximum_timestamp_that_the_records_do_not_bear_out_is_refused() -> None:
-    batch = changed(">q", 35, NOW + 2 * HOUR_MS)
-    assert verdict(batch) is ErrorCode.INVALID_TIMESTAMP
+@pytest.mark.parametrize("codec", Codec)
+def test_offsets_that_do_not_count_up_are_put_right_where_records_are_read(codec: Codec) -> None:
+    stored = accepted(misnumbered(codec), OPENING)
+    check_crc(read_header(stored), stored)
+    assert [record.offset for record in read_records(stored)] == [0, 1]
+    assert read_header(stored).codec is codec
+
+
+@needs_native
+def test_offsets_that_do_not_count_up_are_put_right_by_compiled_code() -> None:
+    stored = accepted(misnumbered(Codec.NONE))
+    assert [record.offset for record in read_records(stored)] == [0, 1]
+
+
+@pytest.mark.parametrize("claimed", [NOW + 2 * HOUR_MS, NOW - 50, -1])
+@pytest.mark.parametrize("codec", Codec)
+def test_a_highest_timestamp_that_the_records_do_not_bear_out_is_put_right(
+    codec: Codec, claimed: int
+) -> None:
+    """As far as it is found out: always if it is too high or too low to be true, and wherever
+    records are read."""
+    header = read_header(build_batch(RECORDS, codec=codec))._replace(max_timestamp=claimed)
+    batch = seal(header, build_batch(RECORDS, codec=codec)[HEADER_SIZE:])
+    sound = build_batch(RECORDS, codec=codec)
+    assert accepted(batch, OPENING) == sound
+    if claimed != NOW - 50 or (NATIVE and codec is Codec.NONE):
+        assert accepted(batch) == sound
+
+
+@needs_native
+def test_a_future_that_the_header_hides_is_found_by_compiled_code() -> None:
+    records = [Record(0, NOW, None, b""), Record(1, NOW + 2 * HOUR_MS, None, b"")]
+    batch = build_batch(records)
+    hidden = seal(read_header(batch)._replace(max_timestamp=NOW), batch[HEADER_SIZE:])
+    assert verdict(hidden) is ErrorCode.INVALID_TIMESTAMP
+
+
+@needs_native
+def test_uncompressed_records_that_obey_need_no_opening_whatever_the_rules() -> None:
+    batch = build_batch(RECORDS)
+    for rules in (OPENING, ProduceRules(timestamp_before_max_ms=1000), ProduceRules()):
+        assert not must_open(read_header(batch), batch, rules, NOW)
+    assert must_open(read_header(batch), batch, ProduceRules(compression=Codec.LZ4), NOW)
+    packed = build_batch(RECORDS, codec=Codec.LZ4)
+    assert must_open(read_header(packed), packed, OPENING, NOW)
+    assert not must_open(read_header(packed), packed, ProduceRules(), NOW)
 
 
 def test_a_bomb_is_refused_where_records_are_read() -> None:
@@ -203,9 +280,10 @@ def test_a_bomb_is_refused_where_records_are_read() -> None:
     assert verdict(batch, rules) is ErrorCode.MESSAGE_TOO_LARGE
 
 
-def test_many_tiny_records_in_a_small_batch_do_not_fill_the_memory() -> None:
+@pytest.mark.parametrize("key", [b"\0", b"\1"], ids=["to be renumbered", "without keys"])
+def test_many_tiny_records_in_a_small_batch_do_not_fill_the_memory(key: bytes) -> None:
     count = 200_000
-    payload = bytes((12, 0, 0, 0, 0, 1, 0)) * count
+    payload = (b"\x0c\0\0\0" + key + b"\1\0") * count
     header = read_header(build_batch(RECORDS, codec=Codec.ZSTD))
     batch = seal(
         header._replace(last_offset_delta=count - 1, record_count=count),
@@ -214,7 +292,8 @@ def test_many_tiny_records_in_a_small_batch_do_not_fill_the_memory() -> None:
     assert len(batch) < 1000
     tracemalloc.start()
     try:
-        assert verdict(batch, ProduceRules(compacted=True)) is ErrorCode.INVALID_RECORD
+        expected = ErrorCode.NONE if key == b"\0" else ErrorCode.INVALID_RECORD
+        assert verdict(batch, ProduceRules(compacted=True)) is expected
         _, peak_bytes = tracemalloc.get_traced_memory()
     finally:
         tracemalloc.stop()

@@ -10,6 +10,7 @@ try:
     from ottla.records.native.murmur2 import murmur2, partition_rows
     from ottla.records.native.record_columns import RecordColumns
     from ottla.records.native.record_copy import copy_records
+    from ottla.records.native.survey_records import survey_records
     from ottla.records.native.writer import PayloadWriter, record_size_max
 except ImportError:
     from ottla.records.pure.consumer_records import consumer_records
@@ -17,6 +18,7 @@ except ImportError:
     from ottla.records.pure.murmur2 import murmur2, partition_rows
     from ottla.records.pure.record_columns import RecordColumns
     from ottla.records.pure.record_copy import copy_records
+    from ottla.records.pure.survey_records import survey_records
     from ottla.records.pure.writer import PayloadWriter, record_size_max
 
 __all__ = [
@@ -29,6 +31,7 @@ __all__ = [
     "murmur2",
     "partition_rows",
     "record_size_max",
+    "survey_records",
 ]
 
 NATIVE = PayloadWriter.__module__.startswith("ottla.records.native.")

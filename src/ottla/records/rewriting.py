@@ -25,6 +25,7 @@ from ottla.records.payload import encode_records
 from ottla.records.reader import payload_of, read_payload
 from ottla.records.record_checks import check_records
 from ottla.records.rules import ProduceRules
+from ottla.records.survey import Survey
 
 _INT64 = struct.Struct(">q")
 _UINT32 = struct.Struct(">I")
@@ -45,24 +46,45 @@ def needs_rewrite(header: BatchHeader, rules: ProduceRules) -> bool:
     return not (header.attributes & CONTROL_BIT and header.attributes & CODEC_MASK == Codec.NONE)
 
 
-def rewrite(batch: Buffer, header: BatchHeader, rules: ProduceRules, now_ms: int) -> bytes:
-    """The batch as the topic wants it. Opens every record, so it belongs in a thread.
+def is_as_claimed(header: BatchHeader, found: Survey, rules: ProduceRules) -> bool:
+    """Whether the records are numbered one by one, and the highest timestamp is the header's."""
+    if not found.is_consecutive:
+        return False
+    return rules.log_append_time or found.latest == header.max_timestamp
 
-    Offsets inside the batch, timestamps, headers and the producer's fields stay; the checks that
-    need the records, which validation leaves to this function for batches it will see, are done
-    here.
+
+def open_produced(batch: Buffer, header: BatchHeader, rules: ProduceRules, now_ms: int) -> Buffer:
+    """The batch as the topic wants it, or `InvalidBatch`. Belongs in a thread, since a small batch
+    may hold millions of records.
+
+    As in Kafka a highest timestamp that is not that of the records is put right, and so are
+    offsets that do not count up.
     """
     payload = payload_of(header, batch, rules.decompressed_bytes_max)
-    checked = check_records(read_payload(header, payload), header.base_offset, rules, now_ms)
+    found = check_records(header, payload, rules, now_ms)
+    if needs_rewrite(header, rules) or not is_as_claimed(header, found, rules):
+        return _rewritten(batch, header, payload, found, rules, now_ms)
+    return batch
+
+
+def _rewritten(
+    batch: Buffer,
+    header: BatchHeader,
+    payload: bytes,
+    found: Survey,
+    rules: ProduceRules,
+    now_ms: int,
+) -> bytes:
+    """Offsets, timestamps, headers and the producer's fields stay."""
     source = header.codec
     target = source if rules.compression is None else rules.compression
-    if not checked.consecutive:
+    if not found.is_consecutive:
         payload = _renumbered(header, payload)
-    if checked.consecutive and target is source:
+    if found.is_consecutive and target is source:
         data = bytes(memoryview(batch)[HEADER_SIZE : header.size])
     else:
         data = compress(target, payload, rules.compression_level)
-    max_timestamp = now_ms if rules.log_append_time else checked.max_timestamp
+    max_timestamp = now_ms if rules.log_append_time else found.latest
     attributes = header.attributes & ~(CODEC_MASK | LOG_APPEND_TIME_BIT) | target
     if rules.log_append_time:
         attributes |= LOG_APPEND_TIME_BIT

@@ -1,13 +1,16 @@
 """What a producer may send: the verdict on a batch before it is appended.
 
-The common batch is judged by its header and checksum in a few microseconds. Whatever is not
-plainly right goes through `_judge`, which makes every check by itself and in Kafka's order, so
-that a client gets the code Kafka would give.
+The common batch is judged in a few microseconds: `check_produced` looks at its header and checksum,
+`must_open` at its records as far as that can be done at once. Whatever is not plainly right goes
+through `_judge`, which makes every check by itself and in Kafka's order, so that a client gets the
+code Kafka would give; or through `open_produced`, which looks at the records one by one.
 """
 
+from ottla.buffers import Buffer
 from ottla.protocol.errors import ErrorCode
 from ottla.records.codec import Codec
 from ottla.records.crc import crc32c
+from ottla.records.engine import NATIVE, survey_records
 from ottla.records.errors import InvalidBatch
 from ottla.records.header import (
     ATTRIBUTES_LOW_BYTE_POSITION,
@@ -24,9 +27,13 @@ from ottla.records.header import (
     batch_size_at,
     unpack_header,
 )
-from ottla.records.reader import payload_of, read_payload
-from ottla.records.record_checks import check_records
-from ottla.records.rewriting import needs_rewrite, rewrite, stamp_log_append_time
+from ottla.records.record_checks import obeys
+from ottla.records.rewriting import (
+    is_as_claimed,
+    needs_rewrite,
+    open_produced,
+    stamp_log_append_time,
+)
 from ottla.records.rules import ProduceRules
 
 __all__ = [
@@ -35,9 +42,8 @@ __all__ = [
     "check_produced",
     "must_open",
     "needs_rewrite",
-    "rewrite",
+    "open_produced",
     "stamp_log_append_time",
-    "validate_produced",
 ]
 
 ZSTD_PRODUCE_VERSION_MIN = 7
@@ -48,24 +54,20 @@ _REFUSED_BITS = CONTROL_BIT | LOG_APPEND_TIME_BIT
 _LZ4, _ZSTD = int(Codec.LZ4), int(Codec.ZSTD)
 
 
-def validate_produced(
-    records: memoryview, rules: ProduceRules, now_ms: int, produce_version: int
-) -> BatchHeader:
-    """The header of the one batch in `records`, or `InvalidBatch` with the code to answer.
+def must_open(header: BatchHeader, batch: Buffer, rules: ProduceRules, now_ms: int) -> bool:
+    """Whether the verdict on a batch that `check_produced` let pass, or the batch as the topic
+    wants it, needs its records one by one: then `open_produced` is to be called, in a thread.
 
-    Opens the batch where `must_open` says so: that belongs in a thread, since a small batch may
-    hold millions of records. If `needs_rewrite(header, rules)`, the checks of single records are
-    left to `rewrite`, which reads them anyway.
+    Compiled code surveys uncompressed records on the spot, which takes about as long as the
+    checksum; where one of them is not whole, this raises `InvalidBatch`.
     """
-    header = check_produced(records, rules, produce_version)
-    if must_open(header, rules, now_ms) and not needs_rewrite(header, rules):
-        _judge_records(header, records, rules, now_ms)
-    return header
-
-
-def must_open(header: BatchHeader, rules: ProduceRules, now_ms: int) -> bool:
-    """Whether the verdict, or the batch as the topic wants it, needs its records."""
-    if rules.reads_records or needs_rewrite(header, rules):
+    if needs_rewrite(header, rules):
+        return True
+    if NATIVE and not header[5] & CODEC_MASK:
+        payload = memoryview(batch)[HEADER_SIZE : LOG_OVERHEAD + header[1]]
+        found = survey_records(payload, header[12], header[7])
+        return not (is_as_claimed(header, found, rules) and obeys(found, rules, now_ms))
+    if rules.reads_records:
         return True
     return header[8] - now_ms > rules.timestamp_after_max_ms and not rules.log_append_time
 
@@ -191,21 +193,6 @@ def _check_attributes(header: BatchHeader) -> None:
         raise InvalidBatch(
             ErrorCode.INVALID_TIMESTAMP,
             "a producer may not set the timestamp type LogAppendTime: that is the broker's to do",
-        )
-
-
-def _judge_records(
-    header: BatchHeader, records: memoryview, rules: ProduceRules, now_ms: int
-) -> None:
-    payload = payload_of(header, records, rules.decompressed_bytes_max)
-    checked = check_records(read_payload(header, payload), header.base_offset, rules, now_ms)
-    if not checked.consecutive:
-        raise _invalid("the offsets inside the batch do not count up from 0")
-    if checked.max_timestamp != header.max_timestamp and not rules.log_append_time:
-        raise InvalidBatch(
-            ErrorCode.INVALID_TIMESTAMP,
-            f"the highest timestamp is {header.max_timestamp} by the header, "
-            f"{checked.max_timestamp} by the records",
         )
 
 

@@ -13,6 +13,9 @@ cdef inline const uint8_t* read_varint(
     if at < end and at[0] < 0x80:
         value[0] = at[0]
         return at + 1
+    if end - at > 1 and at[1] < 0x80:  # most sizes of records
+        value[0] = <uint64_t>(at[0] & 0x7F) | <uint64_t>at[1] << 7
+        return at + 2
     return read_long_varint(at, end, value)
 
 

@@ -29,10 +29,8 @@ from ottla.records.rules import ProduceRules
 from ottla.records.validation import (
     check_produced,
     must_open,
-    needs_rewrite,
-    rewrite,
+    open_produced,
     stamp_log_append_time,
-    validate_produced,
 )
 from ottla.server.handlers._verification import PROTOCOL_2_FROM, Inquiry
 from ottla.server.purgatory import DelayedProduce
@@ -122,7 +120,7 @@ class Production:
                 self._items.append(item)
                 try:
                     self._check(item, hosted, wanted)
-                    if must_open(item.header, item.rules, self._now_ms):
+                    if must_open(item.header, item.records, item.rules, self._now_ms):
                         item.must_open = True
                         at_once = False
                 except KafkaError as error:
@@ -270,12 +268,8 @@ class Production:
     def _open(self, items: Sequence[_Item]) -> None:
         for item in items:
             try:
-                assert isinstance(item.records, memoryview)
-                version = self._context.api_version
-                header = validate_produced(item.records, item.rules, self._now_ms, version)
-                if needs_rewrite(header, item.rules):
-                    item.records = rewrite(item.records, header, item.rules, self._now_ms)
-                    item.header = read_header(item.records)
+                item.records = open_produced(item.records, item.header, item.rules, self._now_ms)
+                item.header = read_header(item.records)
             except KafkaError as error:
                 item.error = error
 

@@ -71,7 +71,7 @@ class TlsSocket:
                 await self._arrival()
                 continue
             except ssl.SSLError as error:
-                self._push()  # the peer is told why
+                self._push_last()  # the peer is told why
                 raise _in_words(error) from error
             self._push()
             return
@@ -201,11 +201,14 @@ class TlsSocket:
             self._tls.unwrap()
         except (ssl.SSLError, ValueError):
             pass  # it writes the goodbye, and does not get the peer's at once
+        self._push_last()
+        self._raw.close()
+
+    def _push_last(self) -> None:
         try:
             self._push()
         except OSError:
-            pass
-        self._raw.close()
+            pass  # the peer is gone already
 
     def __repr__(self) -> str:
         return f"TlsSocket({self._raw!r}, {self._tls.version()})"

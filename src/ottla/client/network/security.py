@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from ottla.client.errors import Address, TlsFailed, Unreachable
+from ottla.client.network.connection import reason_of
 from ottla.client.network.sasl_mechanisms import BeginSignIn, mechanism_of
 from ottla.client.settings.common import ClientSettings
 from ottla.runtime.network import Socket
@@ -40,8 +41,8 @@ class Security:
             return await start_tls(socket, self.context, address[0])
         except TlsError as error:
             raise TlsFailed(address, explained(error)) from error
-        except ConnectionAbortedError as error:
-            cause = f"{error}; a plaintext listener does so: is security_protocol right?"
+        except ConnectionError as error:
+            cause = f"{reason_of(error)}; a plaintext listener does so: is security_protocol right?"
             raise Unreachable(address, cause) from error
 
     @property

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import sys
 import uuid
 from collections.abc import Awaitable, Callable
 from typing import Any
@@ -18,6 +19,7 @@ from ottla.client.errors import (
     BufferExhausted,
     DeliveryFailed,
     IllegalState,
+    MissingExtra,
     RecordTooLarge,
     TopicMissing,
     Wakeup,
@@ -360,6 +362,23 @@ def test_columns_that_were_read_are_committed_when_more_is_asked_for(
             consumer.assign([place])
             assert (await consumer.committed([place]))[place].offset == 4
             assert (await consumer.fetch_arrow(10_000))["offset"].to_pylist() == [4, 5, 6, 7, 8, 9]
+
+    bounded(work)
+
+
+def test_without_pyarrow_the_extra_is_named(
+    broker: Broker, topic: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setitem(sys.modules, "pyarrow", None)
+
+    async def work() -> None:
+        async with producer_of(broker) as producer:
+            with pytest.raises(MissingExtra, match="pip install 'ottla\\[arrow\\]'"):
+                await producer.send_arrow(topic, {"value": ["a"]})
+        async with reader_of(broker) as consumer:
+            consumer.assign(places(topic))
+            with pytest.raises(MissingExtra):
+                await consumer.fetch_arrow(100)
 
     bounded(work)
 

@@ -11,6 +11,7 @@ import re
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Unpack
 
+from ottla.client.arrow import load_pyarrow
 from ottla.client.consumer.columns import empty_batch
 from ottla.client.consumer.core import Core
 from ottla.client.consumer.delivery import Chunk
@@ -265,6 +266,7 @@ class Consumer(OffsetCalls):
         The columns are those of Spark's Kafka source: key, value, topic, partition, offset,
         timestamp, timestampType, and headers if asked for. Needs `ottla[arrow]`.
         """
+        load_pyarrow()  # before anything counts as handed out
         core = self._running()
         self._drop_hand()
         deadline = core.cluster.runtime.clock.now() + timeout_ms / 1000

@@ -24,7 +24,9 @@ value out of range is refused with a `BadSetting` that says why. From a dictiona
 spelling:
 
 ```python
-Producer(**ottla.with_underscores({"bootstrap.servers": "localhost:9092", "linger.ms": 5}))
+import ottla
+
+ottla.Producer(**ottla.with_underscores({"bootstrap.servers": "localhost:9092", "linger.ms": 5}))
 ```
 
 This page is written by `scripts/document_client_settings.py`.

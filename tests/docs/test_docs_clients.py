@@ -1,12 +1,12 @@
 """Every Python block of the pages on clients, and every example, runs as it is."""
 
-import os
 import re
 import subprocess
 import sys
 from pathlib import Path
 
 import pytest
+from bench.brokers import Broker
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs" / "clients").glob("*.md"))]
@@ -30,13 +30,23 @@ def run(code: str, name: str, bootstrap: str) -> None:
         capture_output=True,
         text=True,
         timeout=LIMIT_S,
-        env={**os.environ, "PYTHONASYNCIODEBUG": "0"},
     )
     if done.returncode:
         pytest.fail(f"{name} ended with {done.returncode}:\n{done.stderr}", pytrace=False)
 
 
+@pytest.fixture(scope="module")
+def orders(broker: Broker) -> None:
+    """What the pages on reading take for granted."""
+    from ottla.blocking import Producer
+
+    with Producer(bootstrap_servers=broker.address) as producer:
+        for number in range(20):
+            producer.send("orders", b'{"number": %d}' % number, partition=0)
+
+
 @pytest.mark.parametrize(("name", "code"), blocks(), ids=[name for name, _ in blocks()])
+@pytest.mark.usefixtures("orders")
 def test_the_python_in_the_pages_runs(name: str, code: str, bootstrap: str) -> None:
     run(code, name, bootstrap)
 

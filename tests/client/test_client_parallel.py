@@ -62,6 +62,12 @@ async def committed(broker: Broker, topic: str, partition: int = 0) -> int | Non
     return None if found is None else found.offset
 
 
+async def eventually(condition: Callable[[], Awaitable[bool]]) -> None:
+    """Bounded by whoever calls."""
+    while not await condition():
+        await asyncio.sleep(0.05)
+
+
 class Seen:
     """Notes what a handler got, and stops the consumer after so many."""
 
@@ -160,7 +166,8 @@ def test_only_what_lies_before_the_first_unfinished_record_is_committed(
 
             processing = asyncio.ensure_future(consumer.process(handler, drain_timeout_ms=100))
             await others.wait()
-            await asyncio.sleep(0.5)
+            await eventually(lambda: _is_committed(group_broker, topic, 5))
+            await asyncio.sleep(0.3)  # several intervals more
             assert await committed(group_broker, topic) == 5
             consumer.wakeup()
             await processing
@@ -240,6 +247,10 @@ def test_what_is_given_up_goes_to_on_failure_and_counts_as_done(
     asyncio.run(_expect_committed(group_broker, topic, 10))
 
 
+async def _is_committed(broker: Broker, topic: str, offset: int) -> bool:
+    return await committed(broker, topic) == offset
+
+
 async def _expect_committed(broker: Broker, topic: str, offset: int) -> None:
     assert await committed(broker, topic) == offset
 
@@ -280,7 +291,12 @@ def test_no_more_is_taken_than_was_allowed(group_broker: Broker, topic: str) -> 
                 seen.note(record)
 
             processing = asyncio.ensure_future(consumer.process(handler, max_buffered=50))
-            await asyncio.sleep(1.5)
+
+            async def is_full() -> bool:
+                return bool(consumer.paused()) and consumer.paused() == consumer.assignment()
+
+            await eventually(is_full)
+            await asyncio.sleep(0.3)
             positions = [await consumer.position(one) for one in consumer.assignment()]
             assert sum(positions) == 50
             assert consumer.paused() == consumer.assignment()

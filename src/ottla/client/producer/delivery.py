@@ -118,8 +118,8 @@ class Delivery:
             return
         error = verdicts.error_of(batch.partition, answer)
         if verdict is Verdict.RESEND:
-            self._look_for_leader(batch, code, answer, response)
             self._send_again(batch, error)
+            self._look_for_leader(batch, code, answer, response)
         elif verdict is Verdict.OUT_OF_ORDER:
             self._out_of_order(batch, error)
         elif verdict is Verdict.SPLIT and not batch.done:

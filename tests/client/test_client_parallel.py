@@ -64,7 +64,7 @@ async def committed(broker: Broker, topic: str, partition: int = 0) -> int | Non
 
 async def eventually(condition: Callable[[], Awaitable[bool]]) -> None:
     """Bounded by whoever calls."""
-    while not await condition():
+    while not await condition():  # noqa: ASYNC110, it is about the broker
         await asyncio.sleep(0.05)
 
 

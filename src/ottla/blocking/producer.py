@@ -36,7 +36,7 @@ if TYPE_CHECKING:
 
 T = TypeVar("T")
 
-MAIL_MAX = 256
+MAIL_MAX = 512
 """A thread with so many records on their way to the loop lets the loop work: else the two would
 take the interpreter from each other, a few milliseconds at a time."""
 ROOM_SHARE = 4

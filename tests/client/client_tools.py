@@ -5,14 +5,10 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
-from ottla.client.admin.admin import Admin
-from ottla.client.admin.offsets import OffsetSpec
-from ottla.client.consume import ReaderSettings, TopicReader
-from ottla.client.network.addresses import parse_addresses
+from ottla.client.consumer.consumer import Consumer
 from ottla.client.network.cluster import Cluster
-from ottla.client.network.leaders import all_or_raise
-from ottla.client.values import TopicPartition
-from ottla.records.record import Record
+from ottla.client.settings.common import ClientSettings
+from ottla.client.values import AnyRecord, TopicPartition
 from ottla.runtime.os_runtime import OsRuntime, run
 
 T = TypeVar("T")
@@ -22,30 +18,24 @@ def on_cluster(
     bootstrap: str, work: Callable[[Cluster], Awaitable[T]], *, retry_within_ms: int = 15_000
 ) -> T:
     async def main(runtime: OsRuntime) -> T:
-        addresses = parse_addresses(bootstrap)
-        async with Cluster(runtime, addresses, retry_within_ms=retry_within_ms) as cluster:
+        settings = ClientSettings(
+            bootstrap_servers=bootstrap, default_api_timeout_ms=retry_within_ms
+        )
+        async with Cluster.of(settings, runtime) as cluster:
             return await work(cluster)
 
     return run(main)
 
 
-async def read_all(
-    cluster: Cluster, topic: str, settings: ReaderSettings | None = None
-) -> dict[int, list[Record]]:
+async def read_all(cluster: Cluster, topic: str) -> dict[int, list[AnyRecord]]:
     """Every record of a topic by partition, from the earliest to what is the latest now."""
-    admin = Admin.over(cluster)
     indexes = [partition.index for partition in (await cluster.topic(topic)).partitions]
-    places = [TopicPartition(topic, index) for index in indexes]
-    starts = all_or_raise(await admin.list_offsets(dict.fromkeys(places, OffsetSpec.EARLIEST)))
-    ends = all_or_raise(await admin.list_offsets(dict.fromkeys(places, OffsetSpec.LATEST)))
-    reader = TopicReader(
-        cluster,
-        topic,
-        {one.partition: at.offset for one, at in starts.items()},
-        ends={one.partition: at.offset for one, at in ends.items()},
-        settings=settings,
-    )
-    found: dict[int, list[Record]] = {index: [] for index in indexes}
-    async for fetched in reader.fetches():
-        found[fetched.partition] += fetched.records()
+    partitions = [TopicPartition(topic, index) for index in indexes]
+    found: dict[int, list[AnyRecord]] = {index: [] for index in indexes}
+    async with Consumer.over(cluster, auto_offset_reset="earliest") as consumer:
+        consumer.assign(partitions)
+        ends = await consumer.end_offsets(partitions)
+        while any([await consumer.position(one) < end for one, end in ends.items()]):
+            for one, records in (await consumer.poll(100)).items():
+                found[one.partition] += records
     return found

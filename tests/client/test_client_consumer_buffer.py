@@ -191,9 +191,9 @@ def test_a_damaged_batch_is_an_error_at_every_poll_until_a_seek_behind_it() -> N
     error = caught.value
     assert (error.topic, error.partition, error.offset, error.next_offset) == ("t", 0, 1, 3)
     assert reading.position() == 1
-    assert not reading.subscriptions.state(A).is_fetchable
+    assert not reading.subscriptions.state(A).is_readable
     reading.subscriptions.seek(A, 3)
-    assert reading.subscriptions.state(A).is_fetchable
+    assert reading.subscriptions.state(A).is_readable
     reading.add(A, batch(3, b"behind"))
     assert reading.poll() == {A: [b"behind"]}
 
@@ -229,7 +229,7 @@ def test_an_impossible_length_ends_the_part_with_an_error() -> None:
     broken[8:12] = (5).to_bytes(4, "big")
     reading.add(A, batch(0, b"a") + bytes(broken))
     assert reading.poll() == {A: [b"a"]}
-    assert not reading.subscriptions.state(A).is_fetchable
+    assert not reading.subscriptions.state(A).is_readable
     with pytest.raises(UnreadableBatch, match="at offset 1: batch length 5"):
         reading.poll()
 

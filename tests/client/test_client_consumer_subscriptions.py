@@ -94,13 +94,12 @@ def test_a_partition_that_is_not_assigned_is_named() -> None:
         assigned(A).pause([B])
 
 
-def test_paused_partitions_are_known_and_not_fetched() -> None:
+def test_paused_partitions_are_known() -> None:
     subscriptions = assigned(A, B)
     subscriptions.pause([A])
     assert subscriptions.paused == {A}
-    assert not subscriptions.state(A).is_fetchable
     subscriptions.resume([A])
-    assert subscriptions.state(A).is_fetchable
+    assert subscriptions.paused == frozenset()
 
 
 def test_what_a_poll_handed_out_is_consumed_when_the_application_comes_back() -> None:
@@ -150,9 +149,9 @@ def test_a_seek_with_an_epoch_waits_for_the_leaders_word() -> None:
     subscriptions = assigned(A)
     subscriptions.seek(A, 5, 2)
     assert subscriptions.position(A) == 5
-    assert not subscriptions.state(A).is_fetchable
+    assert not subscriptions.state(A).is_readable
     subscriptions.state(A).validated(4)
-    assert subscriptions.state(A).is_fetchable
+    assert subscriptions.state(A).is_readable
 
 
 def test_partitions_that_left_take_what_was_in_hand_with_them() -> None:

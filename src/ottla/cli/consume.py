@@ -17,12 +17,17 @@ from ottla.cli.options import (
 )
 
 if TYPE_CHECKING:
+    from collections.abc import AsyncIterator
+
     from ottla.cli.record_output import Render
     from ottla.client.admin.admin import Admin
-    from ottla.client.consume import TopicReader
+    from ottla.client.consumer.consumer import Consumer
+    from ottla.client.consumer.interceptors import Records
     from ottla.client.network.cluster import Cluster
 
 app = new_app()
+
+RECORDS_A_WRITE_MAX = 10_000
 
 
 @app.command()
@@ -82,8 +87,8 @@ def consume(
     from ottla.cli.output import print_note
     from ottla.cli.record_output import renderer, unescape
     from ottla.cli.session import with_cluster
+    from ottla.cli.topic_reading import read_topic
     from ottla.client.admin.admin import Admin
-    from ottla.client.consume import ReaderSettings, TopicReader
 
     now = moments.now_ms()
     begin = moments.parse_moment(start, now, "--from")
@@ -100,16 +105,25 @@ def consume(
 
     async def work(cluster: Cluster) -> None:
         admin = Admin.over(cluster)
-        indexes = chosen or [p.index for p in (await cluster.topic(topic)).partitions]
+        indexes = moments.existing(await cluster.topic(topic), chosen)
         # The end first: records that arrive in between then belong to what comes after it.
         ends = await _ends(admin, topic, indexes, end, follow, isolation)
         starts = await moments.resolve(admin, topic, indexes, begin, isolation=isolation)
         for index in indexes:
             if ends is not None and starts[index] > ends[index]:
                 print_note(f"{topic}-{index} ends at {ends[index]}, before {starts[index]}.")
-        settings = ReaderSettings(isolation=isolation)
-        reader = TopicReader(cluster, topic, starts, ends=ends, settings=settings)
-        await _print_all(reader, render, records_max)
+        parts = read_topic(
+            cluster,
+            topic,
+            starts,
+            ends,
+            _poll,
+            isolation_level="read_committed" if committed else "read_uncommitted",
+        )
+        try:
+            await _print_all(parts, render, records_max, ends)
+        finally:
+            await parts.aclose()
 
     with_cluster(bootstrap, work, timeout_ms=timeout_ms)
 
@@ -134,28 +148,29 @@ async def _ends(
     return latest if wanted is None else {i: min(wanted[i], latest[i]) for i in indexes}
 
 
-async def _print_all(reader: TopicReader, render: Render, records_max: int | None) -> None:
-    """One write for each fetched part of a partition: a system call a record would be the limit."""
+async def _poll(consumer: Consumer, wait_ms: int) -> Records:
+    return await consumer.poll(wait_ms, RECORDS_A_WRITE_MAX)
+
+
+async def _print_all(
+    parts: AsyncIterator[Records],
+    render: Render,
+    records_max: int | None,
+    ends: dict[int, int] | None,
+) -> None:
+    """One write for many records: a system call for each would be the limit."""
     out = sys.stdout.buffer
     left = records_max
-    fetches = reader.fetches()
-    try:
-        async for fetched in fetches:
-            stop = reader.end_of(fetched.partition)
-            lines: list[bytes] = []
-            try:
-                # Kept also if a damaged batch ends it: what came before is printed all the same.
-                lines.extend(
-                    render(fetched.partition, record)
-                    for record in fetched.records()
-                    if stop is None or record.offset < stop
-                )
-            finally:
-                out.write(b"".join(lines if left is None else lines[:left]))
-                out.flush()
-            if left is not None:
-                left -= len(lines)
-                if left <= 0:
-                    return
-    finally:
-        await fetches.aclose()
+    async for records in parts:
+        lines = [
+            render(one.partition, record)
+            for one, found in records.items()
+            for record in found
+            if ends is None or record.offset < ends[one.partition]
+        ]
+        out.write(b"".join(lines if left is None else lines[:left]))
+        out.flush()
+        if left is not None:
+            left -= len(lines)
+            if left <= 0:
+                return

@@ -21,6 +21,7 @@ import typer
 
 if TYPE_CHECKING:
     from ottla.client.admin.admin import Admin
+    from ottla.client.network.metadata import Topic
 
 HELP = "earliest, latest, an offset, -N (before the end), @MS, an ISO time, or how long ago (15m)"
 
@@ -109,6 +110,17 @@ def now_ms() -> int:
     from ottla.runtime.clock import SystemClock
 
     return SystemClock().wall_ms()
+
+
+def existing(topic: Topic, chosen: list[int] | None) -> list[int]:
+    """The chosen partitions, all if none is; `TopicMissing` for one that is not there."""
+    from ottla.client.errors import TopicMissing
+
+    there = [partition.index for partition in topic.partitions]
+    for index in chosen or ():
+        if index not in there:
+            raise TopicMissing(topic.name, index)
+    return chosen or there
 
 
 def parse_partitions(texts: list[str] | None) -> list[int] | None:

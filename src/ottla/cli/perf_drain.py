@@ -5,12 +5,14 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import Any
 
-from ottla.cli.moments import Moment, resolve
+from ottla.cli.moments import Moment, existing, resolve
 from ottla.cli.progress import progress
+from ottla.cli.topic_reading import read_topic
 from ottla.client.admin.admin import Admin
-from ottla.client.consume import ReaderSettings, TopicReader
-from ottla.client.fetched import Fetched
+from ottla.client.consumer.consumer import Consumer
 from ottla.client.network.cluster import Cluster
+
+RECORDS_A_POLL_MAX = 10_000
 
 
 @dataclass(frozen=True, slots=True)
@@ -24,50 +26,55 @@ class Drain:
 
 
 async def run_drain(cluster: Cluster, drain: Drain) -> dict[str, Any]:
-    clock = cluster.runtime.clock
-    reader, available = await _reader(cluster, drain)
+    clock, metrics = cluster.runtime.clock, cluster.metrics
+    starts, ends = await _range(cluster, drain)
+    available = sum(max(0, ends[index] - starts[index]) for index in starts)
     total = available if drain.records is None else min(available, drain.records)
-    count = size = fetches = 0
+    count = 0
     began = clock.now()
     with progress(f"consuming {drain.topic}", total) as advance:
-        stream = reader.fetches()
+        counts = read_topic(
+            cluster,
+            drain.topic,
+            starts,
+            ends,
+            _count_records if drain.decode else _count_in_headers,
+            max_partition_fetch_bytes=drain.fetch_bytes,
+            check_crcs=drain.decode,
+        )
         try:
-            async for fetched in stream:
-                seen, length = _count(fetched, drain.decode)
+            async for seen in counts:
                 count += seen
-                size += length
-                fetches += 1
                 advance(seen)
                 if drain.records is not None and count >= drain.records:
                     break
         finally:
-            await stream.aclose()
+            await counts.aclose()
     taken_s = max(clock.now() - began, 1e-9)
+    size = metrics.counter("bytes-consumed-total").value
     return {
         "topic": drain.topic,
         "records": count,
         "bytes": size,
-        "fetched_parts": fetches,
+        "fetches": metrics.counter("fetch-total").value,
         "seconds": round(taken_s, 3),
         "records_per_s": round(count / taken_s, 1),
         "mb_per_s": round(size / taken_s / 1e6, 3),
     }
 
 
-async def _reader(cluster: Cluster, drain: Drain) -> tuple[TopicReader, int]:
+async def _range(cluster: Cluster, drain: Drain) -> tuple[dict[int, int], dict[int, int]]:
+    """Where to begin and to end in each partition."""
     admin = Admin.over(cluster)
-    topic = await cluster.topic(drain.topic)
-    indexes = drain.partitions or [partition.index for partition in topic.partitions]
+    indexes = existing(await cluster.topic(drain.topic), drain.partitions)
     ends = await resolve(admin, drain.topic, indexes, Moment("latest"))
-    positions = await resolve(admin, drain.topic, indexes, drain.begin)
-    available = sum(max(0, ends[index] - positions[index]) for index in indexes)
-    settings = ReaderSettings(partition_bytes_max=drain.fetch_bytes)
-    return TopicReader(cluster, drain.topic, positions, ends=ends, settings=settings), available
+    return await resolve(admin, drain.topic, indexes, drain.begin), ends
 
 
-def _count(fetched: Fetched, decode: bool) -> tuple[int, int]:
-    """Records and bytes in what a fetch brought."""
-    size = len(fetched.data) if fetched.data is not None else 0
-    if decode:
-        return sum(1 for _ in fetched.records()), size
-    return sum(h.record_count for h, _ in fetched.batches() if not h.is_control), size
+async def _count_records(consumer: Consumer, wait_ms: int) -> int:
+    found = await consumer.poll(wait_ms, RECORDS_A_POLL_MAX)
+    return sum(map(len, found.values()))
+
+
+async def _count_in_headers(consumer: Consumer, wait_ms: int) -> int:
+    return sum(batch.header.record_count for batch in await consumer.fetch_batches(wait_ms))

@@ -18,9 +18,9 @@ from typing import Any
 
 import typer
 
-from ottla.records.record import Record
+from ottla.client.values import AnyRecord
 
-Render = Callable[[int, Record], bytes]
+Render = Callable[[int, AnyRecord], bytes]
 """From partition and record to the bytes to print."""
 
 _ESCAPES = {"n": "\n", "t": "\t", "r": "\r", "0": "\0", "\\": "\\"}
@@ -70,7 +70,7 @@ def renderer(form: str, topic: str, *, separator: bytes, delimiter: bytes, null:
     return template(form, topic, null=null)
 
 
-def as_json(topic: str, partition: int, record: Record) -> dict[str, Any]:
+def as_json(topic: str, partition: int, record: AnyRecord) -> dict[str, Any]:
     """All fields; what is not UTF-8 comes as base64 under a name that says so."""
     value: dict[str, Any] = {
         "topic": topic,
@@ -122,7 +122,7 @@ def _marks(topic: bytes, null: bytes) -> dict[str, Render]:
     def size(content: bytes | None) -> bytes:
         return b"-1" if content is None else b"%d" % len(content)
 
-    def value(_: int, record: Record) -> bytes:
+    def value(_: int, record: AnyRecord) -> bytes:
         return null if record.value is None else record.value
 
     return {

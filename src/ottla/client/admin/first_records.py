@@ -8,13 +8,15 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from ottla.client.fetched import Fetched
+from ottla.buffers import Buffer
 from ottla.client.network.cluster import Cluster
 from ottla.client.network.leaders import Answers, ask_leaders
 from ottla.client.values import TopicPartition
 from ottla.protocol.errors import ErrorCode, KafkaError
 from ottla.records.errors import InvalidBatch
-from ottla.records.header import NO_TIMESTAMP
+from ottla.records.header import NO_TIMESTAMP, batches
+from ottla.records.reader import check_crc, iter_records
+from ottla.records.record import Record
 
 FIRST_PARTITION_BYTES = 16 << 10
 """Enough for the usual batch. A broker sends a larger one whole for one partition of a request,
@@ -35,15 +37,20 @@ class _Search:
         self.found: int | None = None
         self.over = position >= end
 
-    def look(self, fetched: Fetched) -> None:
+    def look(self, data: Buffer) -> None:
         """Markers of transactions and offsets that compaction removed are walked past."""
-        record = next(fetched.records(), None)
-        if record is not None and record.offset < self.end:
-            self.found = record.timestamp
-            self.over = True
-            return
-        self.position = max(self.position, fetched.next_offset())
-        self.over = record is not None or self.position >= self.end
+        for header, batch in batches(data):
+            check_crc(header, batch)
+            record = None if header.is_control else self._first(batch)
+            if record is not None:
+                self.found = record.timestamp if record.offset < self.end else None
+                self.over = True
+                return
+            self.position = max(self.position, header.next_offset)
+        self.over = self.position >= self.end
+
+    def _first(self, batch: Buffer) -> Record | None:
+        return next((one for one in iter_records(batch) if one.offset >= self.position), None)
 
 
 async def first_record_times(
@@ -93,21 +100,10 @@ async def _fetch(
                 errors[one] = KafkaError(code, f"{one}: {code.message}")
             else:
                 try:
-                    asked[one].look(_fetched(partition, asked[one].position))
+                    asked[one].look(partition.records or b"")
                 except InvalidBatch as error:
                     errors[one] = KafkaError(error.code, f"{one}: {error.message}")
     return errors
-
-
-def _fetched(partition: Any, position: int) -> Fetched:
-    return Fetched(
-        partition=partition.partition_index,
-        position=position,
-        error_code=0,
-        high_watermark=partition.high_watermark,
-        aborted=[],
-        data=partition.records,
-    )
 
 
 def _request(

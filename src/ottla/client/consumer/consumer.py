@@ -15,6 +15,7 @@ from ottla.client.arrow import load_pyarrow
 from ottla.client.consumer.columns import empty_batch
 from ottla.client.consumer.core import Core
 from ottla.client.consumer.delivery import Chunk
+from ottla.client.consumer.fetch_buffer import FetchedBatch
 from ottla.client.consumer.interceptors import Interceptors
 from ottla.client.consumer.offset_calls import OffsetCalls, flat
 from ottla.client.consumer.parallel import Processing
@@ -73,6 +74,7 @@ class Consumer(OffsetCalls):
         self._subscriptions = Subscriptions()
         self._runtime = runtime
         self._own_runtime: Runtime | None = None
+        self._given_cluster: Cluster | None = None
         self._core: Core | None = None
         self._is_closed = False
         self._membership: Any = _NotStarted()
@@ -82,11 +84,28 @@ class Consumer(OffsetCalls):
         if topics:
             self.subscribe(topics, listener=listener)
 
+    @classmethod
+    def over(cls, cluster: Cluster, **options: Unpack[ConsumerOptions]) -> Consumer:
+        """A consumer of a cluster that somebody else has connected to, and closes."""
+        consumer = cls(**options)
+        consumer._given_cluster = cluster
+        return consumer
+
     # Life
 
     async def start(self) -> None:
+        """Connect; `async with` does it. Raises `NoBrokerReachable` if nobody answers."""
         if self._core is not None or self._is_closed:
             raise IllegalState("a consumer is started once; make a new one")
+        cluster = self._given_cluster or await self._connected()
+        self._core = Core(cluster, self._settings, self._subscriptions, self._decoder)
+        self._core.membership.on_commit = self._interceptors.on_commit
+        self._membership = self._core.membership
+        cluster.metrics.gauge("records-lag-max", lambda: max(self.lag().values(), default=0))
+        self._core.assignment_changed()
+        self._core.membership.subscription_changed()
+
+    async def _connected(self) -> Cluster:
         cluster = Cluster.of(self._settings, self._runtime or self._make_runtime())
         try:
             await cluster.retrying(cluster.any_broker)
@@ -94,12 +113,7 @@ class Consumer(OffsetCalls):
             cluster.close()
             await self._close_runtime()
             raise
-        self._core = Core(cluster, self._settings, self._subscriptions, self._decoder)
-        self._core.membership.on_commit = self._interceptors.on_commit
-        self._membership = self._core.membership
-        cluster.metrics.gauge("records-lag-max", lambda: max(self.lag().values(), default=0))
-        self._core.assignment_changed()
-        self._core.membership.subscription_changed()
+        return cluster
 
     def _make_runtime(self) -> Runtime:
         from ottla.runtime.os_runtime import OsRuntime
@@ -127,7 +141,7 @@ class Consumer(OffsetCalls):
                 await core.close(timeout_ms)
         finally:
             self._interceptors.close()
-            if core is not None:
+            if core is not None and self._given_cluster is None:
                 core.cluster.close()
             await self._close_runtime()
 
@@ -296,6 +310,18 @@ class Consumer(OffsetCalls):
         await Processing(
             self, self._settings, self._subscriptions, runtime, handler, settings
         ).run()
+
+    async def fetch_batches(
+        self, timeout_ms: float = POLL_TIMEOUT_MS, max_bytes: int = 1 << 20
+    ) -> list[FetchedBatch]:
+        """Whole batches as brokers hold them, checked but not opened: to count or to copy them.
+
+        As soon as there are some; after `max_bytes` no further one is begun.
+        """
+        core = self._running()
+        self._drop_hand()
+        deadline = core.cluster.runtime.clock.now() + timeout_ms / 1000
+        return await core.wait_for(lambda: core.delivery.take_batches(max_bytes), deadline) or []
 
     async def getone(self) -> AnyRecord:
         """The next record; waits for it as long as it takes."""

@@ -121,7 +121,7 @@ class Core:
         """The application has sought, paused or resumed: other things are to be fetched."""
         self.buffer.resume()
         self.positions.work()
-        self._fetcher.is_due = True
+        self._fetcher.more_is_wanted()
         self._signal.set()
 
     def wakeup(self) -> None:
@@ -129,7 +129,7 @@ class Core:
         self._signal.set()
 
     def _room_made(self) -> None:
-        self._fetcher.room_made()
+        self._fetcher.more_is_wanted()
 
     def _go_on(self) -> None:
         """Positions have been found."""

@@ -81,6 +81,13 @@ class Delivery:
                 earlier += chunk.records
         return found
 
+    def take_batches(self, bytes_max: int) -> list[FetchedBatch]:
+        """The batches in turn, unopened; they are in the application's hands."""
+        taken = self._buffer.take_batches(bytes_max)
+        self._records.add(sum(batch.header.record_count for batch in taken))
+        self._bytes.add(sum(len(batch.data) for batch in taken))
+        return taken
+
     def hand_out(self, chunk: Chunk) -> None:
         """The application gets all of it, and is done with it when it comes back."""
         self._records.add(len(chunk.records))

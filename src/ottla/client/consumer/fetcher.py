@@ -51,7 +51,7 @@ class Plan:
         self.wanted: dict[TopicPartition, Asked] = {}
         self.states: dict[TopicPartition, tuple[PartitionState, int]] = {}
         self.left_out = False
-        """Whether partitions of this broker wait for room in the buffer."""
+        """Whether partitions of this broker are paused, or wait for room in the buffer."""
 
 
 class Node:
@@ -102,8 +102,8 @@ class Fetcher:
 
     # Sending
 
-    def room_made(self) -> None:
-        """The application has taken so much that more can be fetched."""
+    def more_is_wanted(self) -> None:
+        """The application has taken so much, or has changed so much, that more can be fetched."""
         self.is_due = True
         for node in self._nodes.values():
             node.patience_ms = PATIENCE_FIRST_MS
@@ -125,7 +125,7 @@ class Fetcher:
         plans: dict[int, Plan] = {}
         bytes_max = self._settings.max_partition_fetch_bytes
         for partition, state in list(self._subscriptions.states.items()):
-            if not state.is_fetchable or self._is_resting(state.rest_until):
+            if not state.is_readable or self._is_resting(state.rest_until):
                 continue
             place = self._places.find(state, now)
             if place is None:
@@ -133,7 +133,7 @@ class Fetcher:
             plan = plans.get(place.node_id)
             if plan is None:
                 plan = plans[place.node_id] = Plan()
-            if not self._buffer.has_room(state):
+            if state.paused or not self._buffer.has_room(state):
                 plan.left_out = True
                 continue
             plan.states[partition] = state, state.version

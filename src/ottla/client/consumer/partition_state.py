@@ -81,8 +81,9 @@ class PartitionState:
         return self.phase in (Phase.READY, Phase.VALIDATE)
 
     @property
-    def is_fetchable(self) -> bool:
-        return self.phase is Phase.READY and not self.paused and self.failure is None
+    def is_readable(self) -> bool:
+        """Whether there is a position to fetch from, and nothing wrong with it."""
+        return self.phase is Phase.READY and self.failure is None
 
     def as_committed(self) -> OffsetAndMetadata:
         return OffsetAndMetadata(self.position, "", self.offset_epoch)

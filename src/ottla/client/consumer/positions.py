@@ -89,6 +89,8 @@ class Positions:
 
     async def known(self, state: PartitionState, timeout_s: float) -> int:
         """The position, once it is known. `TimeoutError`, or what keeps it from being known."""
+        if state.has_position:
+            return state.position
         async with asyncio.timeout(timeout_s):
             while not state.has_position:
                 if state.failure is not None:

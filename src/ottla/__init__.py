@@ -62,6 +62,7 @@ if TYPE_CHECKING:
     from ottla.client.consumer.assignors.round_robin import RoundRobinAssignor as RoundRobinAssignor
     from ottla.client.consumer.assignors.sticky import StickyAssignor as StickyAssignor
     from ottla.client.consumer.consumer import Consumer as Consumer
+    from ottla.client.consumer.fetch_buffer import FetchedBatch as FetchedBatch
     from ottla.client.consumer.interceptors import ConsumerInterceptor as ConsumerInterceptor
     from ottla.client.consumer.parallel_settings import ParallelOptions as ParallelOptions
     from ottla.client.consumer.rebalance_listener import RebalanceListener as RebalanceListener
@@ -171,6 +172,7 @@ _HOMES = {
     "ottla.client.consumer.assignors.round_robin": "RoundRobinAssignor",
     "ottla.client.consumer.assignors.sticky": "StickyAssignor",
     "ottla.client.consumer.consumer": "Consumer",
+    "ottla.client.consumer.fetch_buffer": "FetchedBatch",
     "ottla.client.consumer.interceptors": "ConsumerInterceptor",
     "ottla.client.consumer.parallel_settings": "ParallelOptions",
     "ottla.client.consumer.rebalance_listener": "RebalanceListener",

@@ -25,6 +25,7 @@ from ottla.client.consumer.consumer import (
     CommitCallback,
 )
 from ottla.client.consumer.consumer import Consumer as AsyncConsumer
+from ottla.client.consumer.fetch_buffer import FetchedBatch
 from ottla.client.consumer.parallel_settings import Handler, ParallelOptions
 from ottla.client.errors import IllegalState
 from ottla.client.settings.consumer import ConsumerOptions
@@ -168,6 +169,11 @@ class Consumer(ConsumerOffsets):
 
     def process(self, handler: Handler, **options: Unpack[ParallelOptions]) -> None:
         self._wait(lambda: self._consumer.process(handler, **options))
+
+    def fetch_batches(
+        self, timeout_ms: float = POLL_TIMEOUT_MS, max_bytes: int = 1 << 20
+    ) -> list[FetchedBatch]:
+        return self._wait(lambda: self._consumer.fetch_batches(timeout_ms, max_bytes))
 
     def getone(self) -> AnyRecord:
         return self._wait(self._consumer.getone)

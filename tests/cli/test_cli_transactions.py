@@ -9,8 +9,8 @@ from bench.brokers import Broker
 from cli_tools import Outcome, Run, call, eventually
 from confluent_kafka import KafkaException, Producer
 
-from ottla.client.network.addresses import parse_addresses
 from ottla.client.network.cluster import Cluster
+from ottla.client.settings.common import ClientSettings
 from ottla.protocol.messages.produce import (
     PartitionProduceData,
     ProduceRequest,
@@ -159,7 +159,7 @@ def write_without_a_coordinator(bootstrap: str, topic: str, partition: int) -> N
     )
 
     async def work(runtime: OsRuntime) -> None:
-        async with Cluster(runtime, parse_addresses(bootstrap)) as cluster:
+        async with Cluster.of(ClientSettings(bootstrap_servers=bootstrap), runtime) as cluster:
             answer = await (await cluster.any_broker()).request(request, version=11)
             assert answer.responses[0].partition_responses[0].error_code == 0
 

@@ -29,6 +29,7 @@ from ottla.client.errors import (
 from ottla.client.network.cluster import Cluster
 from ottla.client.producer.producer import Producer
 from ottla.client.serializers import JsonSerializer, StringSerializer
+from ottla.client.settings.common import ClientSettings
 from ottla.client.values import RecordMetadata
 from ottla.protocol.errors import ErrorCode, KafkaError
 from ottla.runtime.os_runtime import OsRuntime
@@ -585,7 +586,7 @@ def test_a_producer_can_share_the_runtime_and_the_cluster_of_others(
         runtime = OsRuntime()
         async with producer(bootstrap, runtime=runtime) as sender:
             await sender.send_and_wait(topic, b"x")
-        async with Cluster(runtime, [("127.0.0.1", int(bootstrap.split(":")[1]))]) as cluster:
+        async with Cluster.of(ClientSettings(bootstrap_servers=bootstrap), runtime) as cluster:
             async with Producer.over(cluster, linger_ms=0) as sender:
                 await sender.send_and_wait(topic, b"y")
             assert await cluster.any_broker()

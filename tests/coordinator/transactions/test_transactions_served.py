@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 from bench.brokers import Broker, run_java
 
-from ottla.client.network.addresses import parse_addresses
 from ottla.client.network.cluster import Cluster
+from ottla.client.settings.common import ClientSettings
 from ottla.coordinator.hashing import partition_of
 from ottla.protocol.apis import ApiKey, api
 from ottla.protocol.errors import ErrorCode
@@ -150,7 +150,7 @@ def added_errors(answer: Any, version: int) -> list[int]:
 
 def on_broker(bootstrap: str, work: Callable[[Client], Awaitable[None]]) -> None:
     async def main(runtime: OsRuntime) -> None:
-        async with Cluster(runtime, parse_addresses(bootstrap)) as cluster:
+        async with Cluster.of(ClientSettings(bootstrap_servers=bootstrap), runtime) as cluster:
             await work(Client(cluster))
 
     run(main)

@@ -5,17 +5,17 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import TypeVar
 
-from ottla.client.errors import Address, ClientError, TopicMissing, show_address
+from ottla.client.errors import Address, ClientError, TopicMissing
 from ottla.client.metrics import Metrics
 from ottla.client.network.addresses import parse_addresses
 from ottla.client.network.backoff import Backoff, Pauses, retrying
 from ottla.client.network.bootstrap import Bootstrap
-from ottla.client.network.connection import REQUEST_TIMEOUT_MS, Connection
+from ottla.client.network.connection import Connection
 from ottla.client.network.finding import CoordinatorType, find_coordinators
 from ottla.client.network.metadata import Broker, ClusterView, Partition, Topic
 from ottla.client.network.metadata_keeper import MetadataKeeper
 from ottla.client.network.network_metrics import NetworkMetrics
-from ottla.client.network.opening import CONNECT_TIMEOUT_MS, open_connection
+from ottla.client.network.opening import open_connection
 from ottla.client.network.pool import Pool, Purpose
 from ottla.client.network.security import Security
 from ottla.client.settings.common import ClientSettings
@@ -25,7 +25,6 @@ from ottla.runtime.runtime import Runtime
 
 T = TypeVar("T")
 
-RETRY_WITHIN_MS = 30_000
 NO_TOPICS: tuple[str, ...] = ()
 
 
@@ -33,24 +32,10 @@ class Cluster:
     """Use as `async with Cluster.of(...) as cluster`. Connections are made when first needed."""
 
     def __init__(
-        self,
-        runtime: Runtime,
-        bootstrap: Sequence[Address],
-        *,
-        client_id: str = "ottla",
-        connect_timeout_ms: int = CONNECT_TIMEOUT_MS,
-        request_timeout_ms: int = REQUEST_TIMEOUT_MS,
-        retry_within_ms: int = RETRY_WITHIN_MS,
-        settings: ClientSettings | None = None,
+        self, runtime: Runtime, settings: ClientSettings, bootstrap: Sequence[Address]
     ) -> None:
         self.runtime = runtime
-        self.settings = settings = settings or ClientSettings(
-            bootstrap_servers=[show_address(address) for address in bootstrap],
-            client_id=client_id,
-            socket_connection_setup_timeout_ms=connect_timeout_ms,
-            request_timeout_ms=request_timeout_ms,
-            default_api_timeout_ms=retry_within_ms,
-        )
+        self.settings = settings
         self.request_timeout_ms = settings.request_timeout_ms
         self.retry_within_ms = settings.default_api_timeout_ms
         self.metrics = Metrics(runtime.clock.now)
@@ -82,7 +67,7 @@ class Cluster:
 
     @classmethod
     def of(cls, settings: ClientSettings, runtime: Runtime) -> Cluster:
-        return cls(runtime, parse_addresses(settings.bootstrap_servers), settings=settings)
+        return cls(runtime, settings, parse_addresses(settings.bootstrap_servers))
 
     async def __aenter__(self) -> Cluster:
         await self.any_broker()

@@ -24,26 +24,24 @@ from ottla.client.errors import (
     TlsFailed,
 )
 from ottla.client.metrics import Metrics
+from ottla.client.network.deadlines import Deadlines
 from ottla.client.network.exchange import Exchange, Waiting
 from ottla.client.network.frames import FrameReader, FrameTooLarge
 from ottla.client.network.network_metrics import NetworkMetrics
+from ottla.client.network.outgoing import Outgoing
 from ottla.client.network.versions import KNOWN_BEFORE_ASKING, Versions
 from ottla.protocol.apis import ApiKey
 from ottla.protocol.errors import MalformedMessage
 from ottla.protocol.headers import frame_request, read_response_header
 from ottla.runtime.network import Socket
-from ottla.runtime.runtime import Runtime, Timer
+from ottla.runtime.runtime import Runtime
 from ottla.runtime.tls_socket import TlsError
 
 RESPONSE_BYTES_MAX = 256 << 20
 IN_FLIGHT_MAX = 64
 REQUEST_TIMEOUT_MS = 30_000
-LATE_S = 0.25
-"""A timer that fires so late says that this process slept, not the broker: answers may be here."""
-GRACE_S = 1.0
 THROTTLED_SILENCE_FROM = 8
 """Of Fetch: a broker that knows it wants silence from clients that are throttled (KIP-219)."""
-TIMER_STEP_S = 0.001
 
 
 class Connection:
@@ -84,12 +82,10 @@ class Connection:
         self._exchanges: dict[tuple[int, int | None], Exchange] = {}
         self._waiting: deque[Waiting] = deque()
         self._held: list[tuple[Waiting | None, list[Buffer]]] | None = None
-        self._unsent: list[Buffer] = []
-        self._drained: asyncio.Future[None] | None = None
+        self._outgoing = Outgoing(socket, self.metrics.outgoing_bytes, self._send_failed)
         self._next_correlation_id = 0
         self._answered_count = 0
-        self._timer: Timer | None = None
-        self._timer_at = inf
+        self._deadlines = Deadlines(runtime, self._waiting, self._expire)
         self._used_at = self._now()
         self._ends_when_idle = False
         self._heeds_throttling = False
@@ -155,14 +151,11 @@ class Connection:
     @property
     def is_drained(self) -> bool:
         """Whether the kernel has taken every byte."""
-        return not self._unsent
+        return not self._outgoing
 
     async def drained(self) -> None:
         """Return when the kernel has taken every byte; what keeps `post_unanswered` bounded."""
-        if self._unsent and self.failure is None:
-            if self._drained is None or self._drained.done():
-                self._drained = self._loop.create_future()
-            await asyncio.shield(self._drained)
+        await self._outgoing.drained()
 
     def negotiated(self, versions: Versions) -> None:
         """The broker has said what it serves."""
@@ -196,7 +189,7 @@ class Connection:
     # Ending
 
     def is_idle_since(self, moment: float) -> bool:
-        return not self.in_flight and not self._unsent and self._used_at < moment
+        return not self.in_flight and not self._outgoing and self._used_at < moment
 
     def close_when_idle(self) -> None:
         """Close as soon as what is under way has been answered."""
@@ -214,10 +207,8 @@ class Connection:
         self.failure = failure
         self.metrics.closed.add()
         self._socket.close()
-        self._unsent.clear()
-        self._wake_drained()
-        if self._timer is not None:
-            self._timer.cancel()
+        self._outgoing.drop()
+        self._deadlines.stop()
         while self._waiting:
             self._waiting.popleft().fail(failure)
         self.release()
@@ -256,32 +247,9 @@ class Connection:
         if waiting is not None:
             self._used_at = waiting.sent_at
             self._waiting.append(waiting)
-            if waiting.deadline < self._timer_at:
-                self._wake_at(waiting.deadline)
-        if self._unsent:
-            self._unsent += frame
-        else:
-            self._unsent = frame
-            self._flush()
-
-    def _flush(self) -> None:
-        try:
-            while self._unsent:
-                sent = self._socket.send(self._unsent)
-                self.metrics.outgoing_bytes.value += sent
-                self._unsent = _after(self._unsent, sent)
-        except BlockingIOError:
-            self._socket.on_writable(self._flush)
-            return
-        except OSError as error:
-            self.fail(self._lost(error))
-            return
-        self._socket.on_writable(None)
-        self._wake_drained()
-
-    def _wake_drained(self) -> None:
-        if self._drained is not None and not self._drained.done():
-            self._drained.set_result(None)
+            if waiting.deadline < self._deadlines.next_at:
+                self._deadlines.wake_at(waiting.deadline)
+        self._outgoing.push(frame)
 
     # Receiving
 
@@ -339,32 +307,16 @@ class Connection:
         if self._ends_when_idle and not self.in_flight:
             self.close()
 
-    # Deadlines
-
-    def _wake_at(self, moment: float) -> None:
-        if self._timer is not None:
-            self._timer.cancel()
-        self._timer_at = moment
-        pause_s = max(moment - self._now(), TIMER_STEP_S)
-        self._timer = self._runtime.call_later(pause_s, self._look_at_deadlines)
-
-    def _look_at_deadlines(self) -> None:
-        now = self._now()
-        late = now - self._timer_at > LATE_S
-        self._timer, self._timer_at = None, inf
-        expired = [waiting for waiting in self._waiting if waiting.deadline <= now]
-        for waiting in expired:
-            if late:
-                waiting.deadline = now + GRACE_S
-            else:
-                waiting.fail(RequestTimedOut(self.address, waiting.exchange.name, waiting.limit_ms))
-        if expired and not late:
-            name = expired[0].exchange.name
-            self.fail(ConnectionLost(self.address, f"{name} was not answered in time"))
-        elif self._waiting:
-            self._wake_at(min(waiting.deadline for waiting in self._waiting))
+    def _expire(self, due: list[Waiting]) -> None:
+        for waiting in due:
+            waiting.fail(RequestTimedOut(self.address, waiting.exchange.name, waiting.limit_ms))
+        name = due[0].exchange.name
+        self.fail(ConnectionLost(self.address, f"{name} was not answered in time"))
 
     # Reasons
+
+    def _send_failed(self, error: OSError) -> None:
+        self.fail(self._lost(error))
 
     def _lost(self, error: OSError) -> ClientError:
         if isinstance(error, TlsError):
@@ -382,15 +334,6 @@ def reason_of(error: OSError) -> str:
     if isinstance(error, ConnectionError) and error.errno:
         return strerror(error.errno).lower()
     return error.strerror or str(error)
-
-
-def _after(buffers: list[Buffer], sent: int) -> list[Buffer]:
-    """What is left of `buffers` after their first `sent` bytes."""
-    for index, buffer in enumerate(buffers):
-        if sent < len(buffer):
-            return [memoryview(buffer)[sent:], *buffers[index + 1 :]]
-        sent -= len(buffer)
-    return []
 
 
 def _nothing_to_renew() -> None:

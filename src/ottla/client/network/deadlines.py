@@ -1,0 +1,54 @@
+"""One timer for all requests of a connection: nearly all are answered long before it fires."""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from math import inf
+
+from ottla.client.network.exchange import Waiting
+from ottla.runtime.runtime import Runtime, Timer
+
+LATE_S = 0.25
+"""A timer that fires so late says that this process slept, not the broker: answers may be here."""
+GRACE_S = 1.0
+STEP_S = 0.001
+"""The loop's own measure: a timer may fire earlier by so much."""
+
+
+class Deadlines:
+    def __init__(
+        self,
+        runtime: Runtime,
+        waiting: deque[Waiting],
+        expired: Callable[[list[Waiting]], None],
+    ) -> None:
+        self._runtime = runtime
+        self._waiting = waiting
+        self._expired = expired
+        self._timer: Timer | None = None
+        self.next_at = inf
+        """When the timer fires. An answered request leaves it as it is."""
+
+    def wake_at(self, moment: float) -> None:
+        self.stop()
+        self.next_at = moment
+        pause_s = max(moment - self._runtime.clock.now(), STEP_S)
+        self._timer = self._runtime.call_later(pause_s, self._look)
+
+    def stop(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def _look(self) -> None:
+        now = self._runtime.clock.now()
+        slept = now - self.next_at > LATE_S
+        self._timer, self.next_at = None, inf
+        due = [waiting for waiting in self._waiting if waiting.deadline <= now]
+        if due and not slept:
+            self._expired(due)
+            return
+        for waiting in due:
+            waiting.deadline = now + GRACE_S
+        if self._waiting:
+            self.wake_at(min(waiting.deadline for waiting in self._waiting))

@@ -15,7 +15,15 @@ from typing import Any
 from ottla.client.values import ConsumerRecord
 from ottla.records import engine
 from ottla.records.payload import encode_records
-from ottla.records.pure import consumer_records, murmur2, record_columns, writer
+from ottla.records.pure import (
+    consumer_records,
+    key_offsets,
+    murmur2,
+    record_columns,
+    record_copy,
+    survey_records,
+    writer,
+)
 from ottla.records.record import Record
 
 BATCH_BYTES = 16_384
@@ -30,6 +38,9 @@ PURE = SimpleNamespace(
     partition_rows=murmur2.partition_rows,
     PayloadWriter=writer.PayloadWriter,
     RecordColumns=record_columns.RecordColumns,
+    survey_records=survey_records.survey_records,
+    KeyOffsets=key_offsets.KeyOffsets,
+    copy_records=record_copy.copy_records,
 )
 """The twin, under the engine's names."""
 
@@ -108,6 +119,27 @@ def partitioning(side: Any, sample: Sample) -> Callable[[], object]:
     )
 
 
+def surveying(side: Any, sample: Sample) -> Callable[[], object]:
+    return lambda: side.survey_records(sample.payload, sample.count, NOW_MS)
+
+
+def noting_keys(side: Any, sample: Sample) -> Callable[[], object]:
+    offsets = side.KeyOffsets(1 << 20, 0.9)
+    return lambda: offsets.put(sample.payload, sample.count, 0)
+
+
+def keeping(side: Any, sample: Sample) -> Callable[[], object]:
+    offsets = side.KeyOffsets(1 << 20, 0.9)
+    offsets.put(sample.payload, sample.count, 0)
+    offsets.end_offset = sample.count
+    return lambda: offsets.keep(sample.payload, sample.count, 0, False)
+
+
+def copying(side: Any, sample: Sample) -> Callable[[], object]:
+    mask = bytes(index % 4 == 0 for index in range(sample.count))
+    return lambda: side.copy_records(sample.payload, sample.count, mask, NOW_MS, None)
+
+
 WORK: dict[str, Callable[[Any, Sample], Callable[[], object]]] = {
     "PayloadWriter.append": appending,
     "PayloadWriter.extend_rows": extending,
@@ -115,6 +147,10 @@ WORK: dict[str, Callable[[Any, Sample], Callable[[], object]]] = {
     "RecordColumns.add": columns,
     "murmur2": hashing,
     "partition_rows": partitioning,
+    "survey_records": surveying,
+    "KeyOffsets.put": noting_keys,
+    "KeyOffsets.keep": keeping,
+    "copy_records, every fourth": copying,
 }
 
 

@@ -59,7 +59,7 @@ class Intake:
         self._serialize_key = serializer_of(settings.key_serializer, "key_serializer")
         self._serialize_value = serializer_of(settings.value_serializer, "value_serializer")
         self._serializes = not (self._serialize_key is None and self._serialize_value is None)
-        self._size_max = min(settings.max_request_size - HEADER_SIZE, settings.buffer_memory)
+        self._size_max = min(settings.max_request_size, settings.buffer_memory) - HEADER_SIZE
         self._fast: dict[str, TopicRoute] = {} if interceptors else routes.usable
         """What `try_send` knows; with interceptors nothing, so that each record is seen once."""
         self.should_yield = False
@@ -75,31 +75,23 @@ class Intake:
         key: Any,
         headers: Headers | None,
         partition: int | None,
-        timestamp_ms: int | None,
-        on_delivery: OnDelivery | None,
-    ) -> Sent | None:
-        """Take the record; None if that needs waiting, which is for `send`."""
-        route = self._fast.get(topic)
-        if route is None:
-            return None
-        if self._check_send is not None:
-            self._check_send()
-        if self._serializes:
-            key, value, headers = self._serialized(topic, key, value, headers)
-        return self._put(route, value, key, headers, partition, timestamp_ms, on_delivery)
-
-    def _put(
-        self,
-        route: TopicRoute,
-        value: Any,
-        key: Any,
-        headers: Headers | None,
-        partition: int | None,
         timestamp: int | None,
         on_delivery: OnDelivery | None,
-        is_reserved: bool = False,
+        prepared: TopicRoute | None = None,
     ) -> Sent | None:
-        """None if there is no room or no such partition. `is_reserved`: there is room."""
+        """Take the record; None if that needs waiting, which is for `send`.
+
+        With `prepared` nothing more needs to be waited for, and the record is serialized.
+        """
+        route = prepared
+        if route is None:
+            route = self._fast.get(topic)
+            if route is None:
+                return None
+            if self._check_send is not None:
+                self._check_send()
+            if self._serializes:
+                key, value, headers = self._serialized(topic, key, value, headers)
         size = RECORD_OVERHEAD_MAX
         if value is not None:
             if type(value) is not bytes:
@@ -116,19 +108,15 @@ class Intake:
         if size > self._size_max:
             self._check_size(record_size_max(key, value, pairs))
         memory = self._memory
-        if (size + HEADER_SIZE > memory.free or memory.waiting) and not is_reserved:
+        if (size + HEADER_SIZE > memory.free or memory.waiting) and prepared is None:
             return None
-        if timestamp is None:
-            timestamp = self._wall_ms()
-        elif timestamp < 0:
-            raise ValueError(f"timestamp_ms is {timestamp}; it must not be negative")
         sticky = None
         if partition is None:
             if key is not None and route.by_key:
                 partition = (murmur2(key) & _POSITIVE) % route.count
             else:
-                partition = route.chosen(key, value)
                 sticky = route.sticky
+                partition = route.chosen(key, value) if sticky is None else sticky.current
         elif not 0 <= partition < route.count:
             return None
         sent = self._append(route, partition, sticky, size, timestamp, key, value, pairs)
@@ -142,12 +130,16 @@ class Intake:
         partition: int,
         sticky: StickyChoice | None,
         size: int,
-        timestamp: int,
+        timestamp: int | None,
         key: Any,
         value: Any,
         headers: Pairs,
     ) -> Sent:
         """Put a record of at most `size` bytes into a batch. There is memory for it."""
+        if timestamp is None:
+            timestamp = self._wall_ms()
+        elif timestamp < 0:
+            raise ValueError(f"timestamp_ms is {timestamp}; it must not be negative")
         queue = route.queues[partition]
         batch = queue.gathering
         limit = route.payload_limit
@@ -227,19 +219,32 @@ class Intake:
         key, value, headers = self._serialized(
             record.topic, record.key, record.value, record.headers
         )
-        rest = (record.partition, record.timestamp_ms, on_delivery)
-        sent = self._put(route, value, key, headers, *rest)
-        if sent is None:
-            size = record_size_max(key, value, headers) + HEADER_SIZE
+        size = self._measured(key, value, headers)
+        if size > self._memory.free or self._memory.waiting:
             self._accumulator.send_all_now()
             await self._memory.reserve(size, (deadline - self._clock.now()) * 1000)
             # Given back and taken within one step of the loop: nobody gets ahead.
             self._memory.free += size
+        try:
             self.check_open()
-            sent = self._put(route, value, key, headers, *rest, is_reserved=True)
+            rest = (record.partition, record.timestamp_ms, on_delivery)
+            sent = self.try_send(record.topic, value, key, headers, *rest, prepared=route)
+        finally:
+            self._memory.release(0)  # what was not needed is for the next in line
         if sent is None:  # the topic was made anew meanwhile, with fewer partitions
             raise TopicMissing(record.topic, record.partition)
         return sent
+
+    def _measured(self, key: Any, value: Any, headers: Pairs) -> int:
+        """How much memory the record needs, if it opens a batch; raises if it is no record."""
+        if key is not None:
+            key = plain_bytes(key, "key")
+        if value is not None:
+            value = plain_bytes(value, "value")
+        headers_size(headers)
+        size = record_size_max(key, value, headers)
+        self._check_size(size)
+        return size + HEADER_SIZE
 
     def check_open(self) -> None:
         if self._is_closed:

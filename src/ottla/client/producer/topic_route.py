@@ -67,8 +67,8 @@ class TopicRoute:
         self.payload_limit = 0
         """How many bytes of records to put into a batch."""
         self._set_ratio(1.0)
-        self.update(known)
         self.sticky: StickyChoice | None = None
+        self.update(known)
         if partitioner is None:
             self.sticky = StickyChoice(
                 self,
@@ -94,6 +94,8 @@ class TopicRoute:
             if queue.leader != leader:
                 queue.leader = leader
                 changed.append(queue)
+        if self.sticky is not None and self.sticky.current >= self.count > 0:
+            self.sticky.move()
         return changed
 
     @property
@@ -109,8 +111,6 @@ class TopicRoute:
         if self._custom is not None:
             return self._checked(self._custom.partition(self.topic, key, value, self.choices))
         assert self.sticky is not None
-        if self.sticky.current >= self.count:
-            self.sticky.move()
         return self.sticky.current
 
     def _checked(self, partition: int) -> int:

@@ -13,6 +13,7 @@ from scripted_cluster import ScriptedCluster
 
 from fault_proxy import FaultProxy
 from ottla.client.errors import IllegalState, NoBrokerReachable, Unreachable
+from ottla.client.network.backoff import may_pass
 from ottla.client.network.cluster import Cluster
 from ottla.client.network.finding import CoordinatorType
 from ottla.client.settings.common import ClientSettings
@@ -213,8 +214,10 @@ def test_without_rebootstrap_the_first_list_is_not_asked_again() -> None:
         script.places[1] = ("127.0.0.1", await closed_port())
         await cluster.refresh(())
         (await cluster.any_broker()).close()
-        with pytest.raises(NoBrokerReachable):
-            await cluster.any_broker()
+        for _ in range(3):
+            with pytest.raises(NoBrokerReachable) as caught:
+                await cluster.any_broker()
+            assert may_pass(caught.value), "the broker may come back"
 
     with_cluster(work, metadata_recovery_strategy="none")
 

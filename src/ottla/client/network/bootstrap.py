@@ -64,7 +64,7 @@ class Bootstrap:
         known = {
             node_id: (broker.host, broker.port)
             for node_id, broker in brokers.items()
-            if not self._pool.is_backing_off(node_id)
+            if not (self._returns and self._pool.is_backing_off(node_id))
         }
         rounds = [known, self._seeds] if self._returns or not brokers else [known]
         failures: list[BaseException] = []

@@ -23,7 +23,7 @@ from ottla.client.consumer.parallel_settings import Handler, ParallelOptions, Pa
 from ottla.client.consumer.record_decoder import RecordDecoder
 from ottla.client.consumer.reset_policy import ResetPolicy
 from ottla.client.consumer.subscriptions import Subscriptions
-from ottla.client.errors import BadSetting, IllegalState
+from ottla.client.errors import IllegalState
 from ottla.client.network.cluster import Cluster
 from ottla.client.settings.base import settings_from
 from ottla.client.settings.consumer import ConsumerOptions, ConsumerSettings
@@ -184,14 +184,16 @@ class Consumer(OffsetCalls):
         pattern: str | re.Pattern[str] | None = None,
         listener: RebalanceListener | None = None,
     ) -> None:
-        """Read these topics, or all that match the pattern, together with the others of the group.
+        """Read these topics, or all that match the pattern, together with the others of the group;
+        without a group_id alone, all partitions.
 
         Takes the place of what was subscribed to before. Partitions come and go while the
         application waits for records; the listener is told then.
         """
-        if self._settings.group_id is None:
-            raise BadSetting("group_id", "subscribe() needs a group; without one use assign()")
-        if isinstance(pattern, str) and self._settings.group_protocol == "classic":
+        is_matched_here = (
+            self._settings.group_id is None or self._settings.group_protocol == "classic"
+        )
+        if isinstance(pattern, str) and is_matched_here:
             pattern = re.compile(pattern)  # in the new protocol the broker matches it
         self._subscriptions.subscribe(topics, pattern, listener)
         if self._core is not None:

@@ -11,7 +11,6 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Protocol
 
 from ottla.client.consumer.subscriptions import Subscriptions
-from ottla.client.errors import IllegalState
 from ottla.client.metrics import Metrics
 from ottla.client.network.cluster import Cluster
 from ottla.client.values import GroupMetadata, OffsetAndMetadata, TopicPartition
@@ -79,7 +78,9 @@ def make_membership(
 ) -> Membership:
     """`wake` ends a wait for records, so that `attend` is called soon."""
     if settings.group_id is None:
-        return Groupless(subscriptions)
+        from ottla.client.consumer.groupless import Groupless
+
+        return Groupless(cluster, settings, subscriptions, wake, metrics)
     if settings.group_protocol == "consumer":
         from ottla.client.consumer.new_protocol import NewProtocolMembership
 
@@ -87,55 +88,3 @@ def make_membership(
     from ottla.client.consumer.classic import ClassicMembership
 
     return ClassicMembership(cluster, settings, subscriptions, wake, metrics)
-
-
-class Groupless:
-    """A consumer without group_id: it reads what it was assigned by hand, and commits nothing."""
-
-    needs_attention = False
-
-    def __init__(self, subscriptions: Subscriptions) -> None:
-        self._subscriptions = subscriptions
-        self.on_commit: Callable[[Offsets], None] = _nothing
-
-    async def attend(self, deadline: float) -> None:
-        if self._subscriptions.is_subscribed:
-            raise _no_group("subscribe()")
-
-    def polled(self) -> None:
-        pass
-
-    async def commit(self, offsets: Offsets) -> None:
-        raise _no_group("commit()")
-
-    def commit_soon(self, offsets: Offsets, callback: CommitCallback | None = None) -> None:
-        raise _no_group("commit_async()")
-
-    async def committed(
-        self, partitions: Iterable[TopicPartition]
-    ) -> dict[TopicPartition, OffsetAndMetadata | None]:
-        raise _no_group("committed()")
-
-    def group_metadata(self) -> GroupMetadata:
-        raise _no_group("group_metadata()")
-
-    def subscription_changed(self) -> None:
-        if self._subscriptions.is_subscribed:
-            raise _no_group("subscribe()")
-
-    async def leave(self) -> None:
-        pass
-
-    def enforce_rebalance(self, reason: str | None = None) -> None:
-        raise _no_group("enforce_rebalance()")
-
-    async def close(self, timeout_ms: int) -> None:
-        pass
-
-
-def _no_group(call: str) -> IllegalState:
-    return IllegalState(f"{call} needs a group: set group_id, or assign() partitions by hand")
-
-
-def _nothing(offsets: Offsets) -> None:
-    pass

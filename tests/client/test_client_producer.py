@@ -436,9 +436,10 @@ def test_compressed_batches_hold_more_records_once_it_is_known_how_well_they_com
 
     async def main() -> float:
         async with producer(bootstrap, compression_type="lz4", linger_ms=1000) as sender:
-            await sender.partitions_for(topic)
-            for _ in range(100_000):
-                await sender.send(topic, b"always the same text " * 10)
+            for _ in range(20):
+                for _ in range(5_000):
+                    await sender.send(topic, b"always the same text " * 10)
+                await sender.flush()
             return sender.metrics()["records-per-request-max"]
 
     assert run(main) > 2 * 16_384 / 210

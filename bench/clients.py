@@ -90,7 +90,8 @@ def run(bench: Bench) -> None:
 def _produce(bench: Bench, broker: Broker, table: ClientTable, size: int, codec: str) -> None:
     for entry in PRODUCERS:
         topic = new_topic(broker, PARTITIONS)
-        job = Job(broker.address, topic, size, codec, bench.pick(3, 6), sys.maxsize, entry.method)
+        most = (bench.pick(400, 800) << 20) // size
+        job = Job(broker.address, topic, size, codec, bench.pick(3, 6), most, entry.method)
         table.add(_row("produce", job, entry), _child(entry, job))
         delete(broker, topic)
 
@@ -132,7 +133,8 @@ def _child(entry: Entry, job: Job) -> Measured:
 @contextmanager
 def _pinned_broker(bench: Bench) -> Iterator[Broker]:
     """A broker of its own, on a core of its own where there are two."""
-    broker = bench.sides[0].fresh()
+    # What was measured shall not fill the disk, or the page cache, for the next.
+    broker = bench.sides[0].fresh({"log.segment.delete.delay.ms": "1000"})
     broker.start()
     try:
         cores = os.sched_getaffinity(0)

@@ -58,7 +58,8 @@ class Packer:
             size += headers_size(own)
         if size > self._size_max:
             self._check(size)
-        return Parcel(value, key, own, size)
+        # Run for every record: half the time of calling the class.
+        return tuple.__new__(Parcel, (value, key, own, size))
 
     def _check(self, size: int) -> None:
         for name in ("max_request_size", "buffer_memory"):

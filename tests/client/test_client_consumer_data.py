@@ -161,11 +161,12 @@ def test_a_compacted_topic_is_read_over_its_holes(fresh_broker, topic: str) -> N
             assert len(found) < 30
             assert {record.key for record in found} == {b"k0", b"k1", b"k2", b"k3"}
             assert offsets(found) == sorted(offsets(found))
-            # From inside a hole, the next record there is.
+            # From inside a hole, the next record there is; meanwhile the hole may have grown.
             missing = min(set(range(40)) - set(offsets(found)))
             consumer.seek(partition, missing)
-            following = min(offset for offset in offsets(found) if offset > missing)
-            assert offsets(await take(consumer, 1)) == [following]
+            (following,) = offsets(await take(consumer, 1))
+            assert following > missing
+            assert following in offsets(found)
 
     run(main)
 

@@ -121,7 +121,7 @@ class Core:
         """The application has sought, paused or resumed: other things are to be fetched."""
         self.buffer.resume()
         self.positions.work()
-        self._fetcher.more_is_wanted()
+        self._fetcher.reading_changed()
         self._signal.set()
 
     def wakeup(self) -> None:
@@ -129,7 +129,7 @@ class Core:
         self._signal.set()
 
     def _room_made(self) -> None:
-        self._fetcher.more_is_wanted()
+        self._fetcher.room_made()
 
     def _go_on(self) -> None:
         """Positions have been found."""
@@ -165,10 +165,10 @@ class Core:
                 self.membership.polled()
                 self._raise_what_is_due()
                 await self._attend(deadline)
-                self._send_if_due()
+                self._fetcher.send_if_due()
                 # While the group wants something, nothing is handed out: it may be about to go.
                 if not self.membership.needs_attention and (found := take()):
-                    self._send_if_due()
+                    self._fetcher.send_if_due()
                     return found
                 wait_s = min(deadline - self._clock.now(), WAIT_SLICE_S)
                 if wait_s <= 0:
@@ -202,10 +202,6 @@ class Core:
         error, self._error = self._error, None
         if error is not None:
             raise error
-
-    def _send_if_due(self) -> None:
-        if self._fetcher.is_due:
-            self._fetcher.send()
 
     # The end
 

@@ -57,13 +57,15 @@ class Plan:
 class Node:
     """What is between this consumer and one broker."""
 
-    __slots__ = ("id", "is_busy", "patience_ms", "pauses", "rest_until", "session")
+    __slots__ = ("id", "is_busy", "is_needed", "patience_ms", "pauses", "rest_until", "session")
 
     def __init__(self, node_id: int, pauses: Pauses) -> None:
         self.id = node_id
         self.session = FetchSession()
         self.is_busy = False
         """A request or an attempt to connect is under way."""
+        self.is_needed = True
+        """It had partitions to be read when that was last looked at."""
         self.rest_until = 0.0
         self.pauses = pauses
         self.patience_ms = PATIENCE_FIRST_MS
@@ -94,26 +96,42 @@ class Fetcher:
         self._timer: Timer | None = None
         self._timer_at = 0.0
         self._is_closed = False
-        self.is_due = True
-        """Whether something has changed since the last `send`."""
+        self._is_due = True
+        self._has_changed = True
         self._latency = metrics.timer("fetch-latency")
         self._throttle = metrics.timer("fetch-throttle-time")
         self._fetches = metrics.counter("fetch-total")
 
     # Sending
 
-    def more_is_wanted(self) -> None:
-        """The application has taken so much, or has changed so much, that more can be fetched."""
-        self.is_due = True
+    def room_made(self) -> None:
+        """The application has taken so much that more can be fetched."""
+        self._is_due = True
         for node in self._nodes.values():
             node.patience_ms = PATIENCE_FIRST_MS
 
+    def reading_changed(self) -> None:
+        """Other partitions than before are to be read, or from elsewhere."""
+        self._has_changed = True
+        self.room_made()
+
+    def send_if_due(self) -> None:
+        """Called often: with every broker busy, there is no need to look at each partition."""
+        if self._has_changed or (
+            self._is_due and not (self._nodes and all(map(_has_no_time, self._nodes.values())))
+        ):
+            self.send()
+
     def send(self) -> None:
         """A request to every broker that has none under way and something to be asked for."""
-        self.is_due = False
+        self._is_due = False
         if self._is_closed or self._buffer.size > self._settings.fetch_max_bytes:
             return
-        for node_id, plan in self._plans().items():
+        self._has_changed = False
+        plans = self._plans()
+        for known in self._nodes.values():
+            known.is_needed = known.id in plans
+        for node_id, plan in plans.items():
             node = self._nodes.get(node_id)
             if node is None:
                 node = self._nodes[node_id] = Node(node_id, self._cluster.pauses())
@@ -266,6 +284,10 @@ class Fetcher:
                     connection.post(node.session.last_request()).add_done_callback(_looked_at)
                 except (ClientError, KafkaError) as error:
                     log.debug("session with broker %d not closed: %s", node.id, error)
+
+
+def _has_no_time(node: Node) -> bool:
+    return node.is_busy or not node.is_needed
 
 
 def _looked_at(answer: asyncio.Future[Any]) -> None:

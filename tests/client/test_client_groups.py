@@ -418,6 +418,50 @@ def test_polls_that_never_wait_get_into_the_group_too(bootstrap: str, topic: str
     run(main)
 
 
+@both_protocols
+def test_polls_that_are_cancelled_at_any_moment_break_nothing(
+    protocol: str, bootstrap: str, topic: str
+) -> None:
+    filled(bootstrap, topic, 60, partitions=6)
+
+    class Slow(RebalanceListener):
+        async def on_partitions_revoked(self, partitions: Any) -> None:
+            await asyncio.sleep(0.01)
+
+        async def on_partitions_assigned(self, partitions: Any) -> None:
+            await asyncio.sleep(0.01)
+
+    async def main() -> None:
+        async with crew(bootstrap, topic, **PROTOCOLS[protocol]) as group:
+            steady = await group.join()
+            hasty = group.make("")
+            hasty.consumer.subscribe([topic], listener=Slow())
+            await hasty.consumer.start()
+            polling = asyncio.create_task(_poll_hastily(hasty))
+            await until(shared(6, steady, hasty))
+            third = await group.join()
+            await until(shared(6, steady, hasty, third))
+            await third.leave()
+            await until(shared(6, steady, hasty))
+            await steady.leave()
+            await until(shared(6, hasty))
+            await until(lambda: set(everything(*group.members)) == {*range(60)})
+            polling.cancel()
+
+    run(main)
+
+
+async def _poll_hastily(member: Member) -> None:
+    for number in range(10_000):
+        patience_s = 0.001 * (1 + number % 23)
+        try:
+            async with asyncio.timeout(patience_s):
+                found = await member.consumer.poll(timeout_ms=1_000)
+        except TimeoutError:
+            continue
+        member.values += [record.value for records in found.values() for record in records]
+
+
 @pytest.mark.parametrize("ways", [("eager", "new"), ("new", "eager"), ("cooperative", "new")])
 def test_a_group_changes_its_protocol_member_by_member(
     ways: tuple[str, str], bootstrap: str, topic: str

@@ -38,7 +38,6 @@ class AutoCommit:
         self._attention = attention
         self._due = False
         self._timer: Timer | None = None
-        self._last: asyncio.Future[None] | None = None
 
     def start(self) -> None:
         """Count the interval from now on."""
@@ -61,12 +60,8 @@ class AutoCommit:
 
     def before_giving_up(self) -> asyncio.Future[None] | None:
         """A commit of all that was consumed, to be waited for; None if there is nothing to do."""
-        if not self.enabled:
-            return None
-        if self._last is None or self._last.done():
-            offsets = self._subscriptions.consumed()
-            self._last = self._commits.begin_last(offsets) if offsets else None
-        return self._last
+        offsets = self._subscriptions.consumed() if self.enabled else None
+        return self._commits.begin_last(offsets) if offsets else None
 
     def _begin_interval(self, length_s: float) -> None:
         self.stop()

@@ -147,15 +147,14 @@ class ClassicMembership(GroupMembership):
             return True
         if not state.has_lost_partitions and not await self._committed_first(deadline):
             return False
-        lost = state.has_lost_partitions
-        state.prepared()
-        self._leader.resign()
-        if lost:
+        if state.has_lost_partitions:
             await self._lose_all()
         elif self._protocol is RebalanceProtocol.EAGER:
             await self._give_up(subscriptions.assigned)
         elif gone := [one for one in subscriptions.assigned if not self._topics.admits(one.topic)]:
             await self._give_up(gone)
+        state.prepared()
+        self._leader.resign()
         self._announcer.raise_failure()
         return True
 
@@ -206,10 +205,15 @@ class ClassicMembership(GroupMembership):
         if self._round is not finished:
             return True  # left meanwhile
         self._round = None
-        if state.phase is Phase.STABLE and state.identity == joined.member:
-            await self._apply(joined.assignment)
-        else:
+        if state.phase is not Phase.STABLE or state.identity != joined.member:
             state.reset("the generation was over before its assignment could be applied")
+            return True
+        try:
+            await self._apply(joined.assignment)
+        except BaseException:
+            state.request_rejoin("the assignment was not put into force")
+            raise
+        self._announcer.raise_failure()
         return True
 
     async def _apply(self, assignment: Assignment) -> None:
@@ -229,7 +233,6 @@ class ClassicMembership(GroupMembership):
         self._auto_commit.start()
         subscriptions.assign_from_group(wanted - owned, ())
         await self._announcer.assigned(wanted - owned)
-        self._announcer.raise_failure()
 
     def _adopt_topics(self, topics: frozenset[str]) -> None:
         """The leader may know topics that match the pattern and that are news to this member."""

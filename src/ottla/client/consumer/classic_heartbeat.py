@@ -12,12 +12,11 @@ from ottla.client.consumer.classic_state import ClassicState, Next
 from ottla.client.consumer.commits_requests import MemberIdentity
 from ottla.client.consumer.membership_metrics import MembershipMetrics
 from ottla.client.consumer.membership_polls import PollWatch
-from ottla.client.errors import ClientError
 from ottla.client.network.backoff import may_pass
 from ottla.client.network.cluster import Cluster
 from ottla.client.network.finding import CoordinatorType
 from ottla.client.settings.consumer import ConsumerSettings
-from ottla.protocol.errors import ErrorCode, KafkaError
+from ottla.protocol.errors import ErrorCode
 
 log = logging.getLogger("ottla.client.group")
 
@@ -80,7 +79,7 @@ class Heartbeats:
         sent = self._state.identity
         try:
             after = self._judge(await self._send(sent), sent)
-        except (ClientError, KafkaError) as error:
+        except Exception as error:
             if not may_pass(error):
                 self._fail(error)
                 return self._interval_s

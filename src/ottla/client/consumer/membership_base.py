@@ -213,7 +213,7 @@ class GroupMembership(ABC):
         self._announcer.raise_failure()
 
     async def _commit_consumed(self, limit_s: float) -> None:
-        commit = self._giving_up or self._auto_commit.before_giving_up()
+        commit = self._auto_commit.before_giving_up()
         if commit is None:
             return
         await asyncio.wait({commit}, timeout=max(limit_s, 0))

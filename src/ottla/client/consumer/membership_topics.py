@@ -28,6 +28,7 @@ class SubscribedTopics:
         self._changed = changed
         self._undo: Callable[[], None] | None = None
         self._watches_all = False
+        self._watched: frozenset[str] = frozenset()
 
     def follow(self) -> None:
         """What is subscribed to now."""
@@ -42,9 +43,11 @@ class SubscribedTopics:
             self._match(self._cluster.view)
             return
         self._stop_watching_all()
-        self._cluster.watch(
-            self._subscriptions.topics, create_missing=self._settings.allow_auto_create_topics
-        )
+        topics = self._subscriptions.topics
+        still_read = {one.topic for one in self._subscriptions.states}
+        self._cluster.unwatch(self._watched - topics - still_read)
+        self._watched = topics
+        self._cluster.watch(topics, create_missing=self._settings.allow_auto_create_topics)
 
     def stop(self) -> None:
         self._stop_watching_all()

@@ -10,7 +10,7 @@ from ottla.client.consumer.membership_errors import explained
 from ottla.client.consumer.membership_metrics import MembershipMetrics
 from ottla.client.consumer.membership_polls import PollWatch
 from ottla.client.consumer.new_protocol_state import NewProtocolState, Next, Phase, Wanted
-from ottla.client.errors import ClientError, UnsupportedVersion
+from ottla.client.errors import UnsupportedVersion
 from ottla.client.network.backoff import may_pass
 from ottla.client.network.cluster import Cluster
 from ottla.client.network.connection import Connection
@@ -90,7 +90,7 @@ class Heartbeats:
         """Returns how long to wait until the next."""
         try:
             after = await self._exchange()
-        except (ClientError, KafkaError) as error:
+        except Exception as error:
             self._state.forget_sent()
             if not may_pass(error):
                 self._fail(error)

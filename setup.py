@@ -20,20 +20,19 @@ DIRECTIVES = {"language_level": 3, "cdivision": True, "embedsignature": True}
 def extensions() -> list[Extension]:
     if sys.byteorder != "little":  # as the columns they write and hash are
         return []
-    return [
-        Extension(
-            f"ottla.records.native.{path.stem}",
-            [path.as_posix()],
-            extra_compile_args=FLAGS,
-            optional=True,
-        )
+    sources = [
+        Extension(f"ottla.records.native.{path.stem}", [path.as_posix()], extra_compile_args=FLAGS)
         for path in sorted(NATIVE.glob("*.pyx"))
     ]
+    made: list[Extension] = cythonize(
+        sources, build_dir="build/cython", compiler_directives=DIRECTIVES, quiet=True
+    )
+    for extension in made:
+        extension.optional = True  # not before: Cython makes new ones, and forgets it
+    return made
 
 
 setup(
-    ext_modules=cythonize(
-        extensions(), build_dir="build/cython", compiler_directives=DIRECTIVES, quiet=True
-    ),
+    ext_modules=extensions(),
     options={"build_ext": {"parallel": os.cpu_count() or 1}},
 )

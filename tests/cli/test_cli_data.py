@@ -10,6 +10,8 @@ from pathlib import Path
 import pytest
 from cli_tools import PROGRAM, Run, call, execute
 
+from broker_harness import MakeBroker
+
 
 @pytest.fixture
 def produced(ottla: Run, topic: str, tmp_path: Path) -> str:
@@ -191,6 +193,44 @@ def test_a_follower_prints_at_once_and_stops_on_ctrl_c(
     finally:
         follower.kill()
     assert (follower.returncode, out, err) == (130, b"", b"")
+
+
+def test_a_follower_whose_cluster_is_gone_says_so_after_a_while(
+    fresh_broker: MakeBroker, topic: str
+) -> None:
+    broker = fresh_broker()
+    execute("produce", topic, "--bootstrap", broker.address, stdin=b"before\n")
+    follower = subprocess.Popen(
+        [PROGRAM, "consume", topic, "--bootstrap", broker.address, "--timeout-ms", "1000"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    try:
+        assert follower.stdout is not None
+        assert follower.stdout.readline() == b"before\n"
+        broker.kill()
+        _, err = follower.communicate(timeout=30)
+    finally:
+        follower.kill()
+    assert follower.returncode == 1
+    assert f"cannot connect to {broker.address}" in err.decode()
+
+
+def test_a_follower_whose_topic_is_deleted_says_so(ottla: Run, bootstrap: str, topic: str) -> None:
+    ottla("topics", "create", topic)
+    follower = subprocess.Popen(
+        [PROGRAM, "consume", topic, "--bootstrap", bootstrap],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    try:
+        time.sleep(1)
+        ottla("topics", "delete", topic, "--yes")
+        _, err = follower.communicate(timeout=30)
+    finally:
+        follower.kill()
+    assert follower.returncode == 1
+    assert f"there is no topic '{topic}'" in err.decode()
 
 
 def test_a_reader_that_closes_the_pipe_gets_no_traceback(

@@ -132,6 +132,56 @@ def test_small_fetches_bring_the_same_as_large_ones(bootstrap: str, topic: str) 
     run(main)
 
 
+def test_a_busy_partition_does_not_wait_for_an_idle_one(bootstrap: str, topic: str) -> None:
+    busy, idle = create_topic(bootstrap, topic, 2)
+    produce(bootstrap, topic, [bytes(1000)] * 8000)
+
+    async def main() -> None:
+        options = {"max_partition_fetch_bytes": 200_000, "fetch_max_wait_ms": 5_000}
+        async with reader(bootstrap, **options) as consumer:
+            consumer.assign([busy, idle])
+            began = time.monotonic()
+            await take(consumer, 8000)
+            assert time.monotonic() - began < 5
+
+    run(main)
+
+
+def test_what_waits_to_be_read_is_bounded(bootstrap: str, topic: str) -> None:
+    partitions = create_topic(bootstrap, topic, 4)
+    produce(bootstrap, topic, [bytes(10_000)] * 2000, partitions=4)
+
+    async def main() -> None:
+        options = {"max_partition_fetch_bytes": 300_000, "fetch_max_bytes": 1_000_000}
+        async with reader(bootstrap, **options) as consumer:
+            consumer.assign(partitions)
+            for _ in range(100):
+                await take(consumer, 10)
+                assert consumer._core is not None
+                assert consumer._core.buffer.size < 2_400_000
+                await asyncio.sleep(0.005)  # as long as it takes to fetch more than is allowed
+
+    run(main)
+
+
+def test_whole_batches_can_be_had_unopened(bootstrap: str, topic: str) -> None:
+    partitions = filled(bootstrap, topic, 1000, 2)
+
+    async def main() -> None:
+        async with reader(bootstrap) as consumer:
+            consumer.assign(partitions)
+            count = 0
+            while count < 1000:
+                for batch in await consumer.fetch_batches(5_000, max_bytes=1):
+                    assert batch.header.size == len(batch.data)
+                    count += batch.header.record_count
+            assert count == 1000
+            assert consumer.lag() == dict.fromkeys(partitions, 0)
+            assert await consumer.fetch_batches(50) == []
+
+    run(main)
+
+
 def test_poll_returns_in_time_with_nothing(bootstrap: str, topic: str) -> None:
     partitions = create_topic(bootstrap, topic)
 

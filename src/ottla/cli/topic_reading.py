@@ -41,6 +41,7 @@ async def read_topic(
     if ends is not None:
         left = {one: offset for one, offset in left.items() if offset < ends[one.partition]}
     options["auto_offset_reset"] = "none"
+    options["allow_auto_create_topics"] = False
     async with Consumer.over(cluster, **options) as consumer:
         consumer.assign(left)
         for one, offset in left.items():

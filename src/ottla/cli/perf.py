@@ -15,7 +15,7 @@ from ottla.cli.options import (
     TimeoutMs,
     new_app,
 )
-from ottla.cli.produce import CODECS, parse_acks, parse_codec
+from ottla.cli.produce import CODECS, parse_acks, parse_codec, patience
 
 if TYPE_CHECKING:
     from ottla.client.network.cluster import Cluster
@@ -64,22 +64,14 @@ def produce(
     """
     from ottla.cli.perf_load import Load, run_load
     from ottla.cli.session import with_cluster
-    from ottla.client.produce import ProducerSettings
-    from ottla.records.codec import Codec
+    from ottla.client.settings.producer import ProducerOptions
 
-    load = Load(topic, records, size, throughput, partitions)
-    settings = ProducerSettings(
-        acks=parse_acks(acks),
-        codec=Codec[parse_codec(compression).upper()],
-        batch_bytes=batch_bytes,
-        linger_ms=0,
-        in_flight_max=in_flight,
-        buffer_bytes_max=64 << 20,
-        delivery_timeout_ms=timeout_ms,
-    )
+    codec = parse_codec(compression)
+    load = Load(topic, records, size, throughput, partitions, batch_bytes, in_flight, codec)
+    options: ProducerOptions = {"acks": parse_acks(acks), "linger_ms": 0, **patience(timeout_ms)}
 
     async def work(cluster: Cluster) -> dict[str, Any]:
-        return await run_load(cluster, load, settings)
+        return await run_load(cluster, load, options)
 
     _report(with_cluster(bootstrap, work, timeout_ms=timeout_ms), as_json)
 

@@ -3,16 +3,17 @@
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
-from ottla.buffers import Buffer
 from ottla.cli.progress import progress
 from ottla.client.admin.admin import Admin
 from ottla.client.network.cluster import Cluster
-from ottla.client.outbox import Batch, Identity
-from ottla.client.produce import Delivered, Producer, ProducerSettings
+from ottla.client.producer.batch import Observer, ProducerBatch
+from ottla.client.producer.producer import Producer
+from ottla.client.settings.producer import ProducerOptions
+from ottla.client.values import RecordMetadata, TopicPartition
 from ottla.protocol.errors import ErrorCode, KafkaError
 from ottla.records.builder import build_batch, seal
 from ottla.records.codec import Codec
@@ -21,6 +22,7 @@ from ottla.records.record import Record
 from ottla.runtime.clock import Clock
 
 RECORD_OVERHEAD_BYTES = 8
+BUFFER_BYTES = 64 << 20
 PERCENTILES = (50.0, 95.0, 99.0, 99.9)
 
 
@@ -31,30 +33,60 @@ class Load:
     size: int
     throughput: int | None
     partitions: int | None
+    batch_bytes: int
+    in_flight: int
+    codec: str
+
+    @property
+    def per_batch(self) -> int:
+        count = max(1, self.batch_bytes // (self.size + RECORD_OVERHEAD_BYTES))
+        if self.throughput is not None:
+            count = min(count, max(1, self.throughput // 100))
+        return count
 
 
 class Template:
     """A batch whose records stay the same; header, times and sequence are new for each sending."""
 
-    def __init__(self, count: int, size: int, codec: Codec, clock: Clock) -> None:
-        value = payload(size)
+    def __init__(self, count: int, load: Load, clock: Clock) -> None:
+        value = payload(load.size)
         records = [Record(index, 0, None, value) for index in range(count)]
-        batch = build_batch(records, codec=codec)
+        batch = build_batch(records, codec=Codec[load.codec.upper()])
         self.count = count
+        self.size = len(batch)
         self._header = read_header(batch)
         self._payload = batch[HEADER_SIZE:]
         self._clock = clock
 
-    def build(self, identity: Identity, sequence: int) -> Buffer:
+    def build(self, producer_id: int, producer_epoch: int, sequence: int) -> bytearray:
         now_ms = self._clock.wall_ms()
         header = self._header._replace(
             base_timestamp=now_ms,
             max_timestamp=now_ms,
-            producer_id=identity.producer_id,
-            producer_epoch=identity.epoch,
+            producer_id=producer_id,
+            producer_epoch=producer_epoch,
             base_sequence=sequence,
         )
-        return seal(header, self._payload)
+        return bytearray(seal(header, self._payload))
+
+
+class TemplateBatch(ProducerBatch):
+    """One sending of a template."""
+
+    __slots__ = ("_template",)
+
+    def __init__(self, partition: TopicPartition, template: Template, now: float) -> None:
+        super().__init__(partition, (), now, now)
+        self._template = template
+        self.writer = None
+        self.count = template.count
+        self.memory = template.size
+
+    def sealed(self, codec: Codec, level: int | None, *, transactional: bool) -> bytearray:
+        if self.data is None:
+            identity = self.identity
+            self.data = self._template.build(identity.producer_id, identity.epoch, self.sequence)
+        return self.data
 
 
 def payload(size: int) -> bytes:
@@ -63,36 +95,38 @@ def payload(size: int) -> bytes:
     return (words * (size // len(words) + 1))[:size]
 
 
-async def run_load(cluster: Cluster, load: Load, settings: ProducerSettings) -> dict[str, Any]:
+async def run_load(cluster: Cluster, load: Load, options: ProducerOptions) -> dict[str, Any]:
     if load.partitions is not None:
         await _ensure_topic(Admin.over(cluster), load.topic, load.partitions)
+    topic = await cluster.topic(load.topic, create_missing=True)
+    partitions = len(topic.partitions)
+    for leader in {partition.leader for partition in topic.partitions}:
+        await cluster.broker(leader)  # connecting is not to be measured
     clock = cluster.runtime.clock
-    per_batch = max(1, settings.batch_bytes // (load.size + RECORD_OVERHEAD_BYTES))
-    if load.throughput is not None:
-        per_batch = min(per_batch, max(1, load.throughput // 100))
-    settings = replace(settings, buffer_bytes_max=await _buffer_bytes(cluster, load, settings))
+    template = Template(load.per_batch, load, clock)
+    options["max_in_flight_requests_per_connection"] = load.in_flight
+    options["buffer_memory"] = _buffer_bytes(load, template, partitions)
     latencies: list[tuple[float, int]] = []
     with progress(f"producing to {load.topic}", load.records) as advance:
 
-        def delivered(arrived: Delivered) -> None:
-            latencies.append((arrived.waited_s, arrived.count))
-            advance(arrived.count)
+        def delivered(waited_s: float, count: int) -> None:
+            latencies.append((waited_s, count))
+            advance(count)
 
-        async with Producer(cluster, load.topic, settings, on_delivered=delivered) as producer:
+        async with Producer.over(cluster, **options) as producer:
             began = clock.now()
-            await _send_all(producer, load, per_batch, settings.codec, clock)
+            await _send_all(producer, load, template, partitions, clock, delivered)
             await producer.flush()
             taken_s = clock.now() - began
-    return _result(load, per_batch, taken_s, latencies)
+    return _result(load, taken_s, latencies)
 
 
-async def _buffer_bytes(cluster: Cluster, load: Load, settings: ProducerSettings) -> int:
+def _buffer_bytes(load: Load, template: Template, partitions: int) -> int:
     """All out, twice what may be under way: enough to keep the broker busy, and no queue here that
     would be measured as its latency. At a fixed rate the queue is part of the answer."""
     if load.throughput is not None:
-        return settings.buffer_bytes_max
-    topic = await cluster.topic(load.topic, create_missing=True)
-    return 2 * settings.in_flight_max * len(topic.partitions) * settings.batch_bytes
+        return BUFFER_BYTES
+    return 2 * load.in_flight * partitions * template.size
 
 
 async def _ensure_topic(admin: Admin, topic: str, partitions: int) -> None:
@@ -104,33 +138,46 @@ async def _ensure_topic(admin: Admin, topic: str, partitions: int) -> None:
 
 
 async def _send_all(
-    producer: Producer, load: Load, per_batch: int, codec: Codec, clock: Clock
+    producer: Producer,
+    load: Load,
+    template: Template,
+    partitions: int,
+    clock: Clock,
+    delivered: Callable[[float, int], None],
 ) -> None:
     """Batches go round the partitions; at a fixed rate each has a time when it is due."""
-    template = Template(per_batch, load.size, codec, clock)
     left, partition, began = load.records, 0, clock.now()
     while left > 0:
-        if left < per_batch:
-            template = Template(left, load.size, codec, clock)
+        if left < template.count:
+            template = Template(left, load, clock)
         due = clock.now()
         if load.throughput is not None:
             due = began + (load.records - left) / load.throughput
             await asyncio.sleep(max(0.0, due - clock.now()))
-        batch = Batch(partition, template.count, producer.settings.batch_bytes, template.build, due)
-        await producer.send_batch(batch)
+        batch = TemplateBatch(TopicPartition(load.topic, partition), template, clock.now())
+        batch.observe(Observer(0, 0, _latency(due, template.count, clock, delivered)))
+        await producer._send_batch(batch)
         left -= template.count
-        partition = (partition + 1) % producer.partition_count
+        partition = (partition + 1) % partitions
 
 
-def _result(
-    load: Load, per_batch: int, taken_s: float, latencies: list[tuple[float, int]]
-) -> dict[str, Any]:
+def _latency(
+    due: float, count: int, clock: Clock, delivered: Callable[[float, int], None]
+) -> Callable[[RecordMetadata | None, Exception | None], None]:
+    def done(_metadata: RecordMetadata | None, error: Exception | None) -> None:
+        if error is None:
+            delivered(clock.now() - due, count)
+
+    return done
+
+
+def _result(load: Load, taken_s: float, latencies: list[tuple[float, int]]) -> dict[str, Any]:
     total_bytes = load.records * load.size
     result: dict[str, Any] = {
         "topic": load.topic,
         "records": load.records,
         "record_bytes": load.size,
-        "records_per_batch": per_batch,
+        "records_per_batch": load.per_batch,
         "seconds": round(taken_s, 3),
         "records_per_s": round(load.records / taken_s, 1),
         "mb_per_s": round(total_bytes / taken_s / 1e6, 3),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import AsyncIterator
+from math import ceil
 from typing import IO, TYPE_CHECKING, Annotated
 
 import typer
@@ -22,6 +23,8 @@ from ottla.cli.options import (
 if TYPE_CHECKING:
     from ottla.cli.record_input import NewRecord, Parse
     from ottla.client.network.cluster import Cluster
+    from ottla.client.settings.producer import Acks, CompressionType, ProducerOptions
+    from ottla.client.values import RecordMetadata
     from ottla.runtime.runtime import Runtime
 
 app = new_app()
@@ -30,8 +33,10 @@ CHUNK_BYTES = 256 << 10
 POLL_S = 0.1
 """How long one look at stdin may block: Ctrl-C waits no longer than this."""
 
-CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
-ACKS = {"0": 0, "1": 1, "all": -1, "-1": -1}
+BUFFER_BYTES = 64 << 20
+
+CODECS: tuple[CompressionType, ...] = ("none", "gzip", "snappy", "lz4", "zstd")
+ACKS: dict[str, Acks] = {"0": 0, "1": 1, "all": -1, "-1": -1}
 
 
 @app.command()
@@ -101,18 +106,20 @@ def produce(
     from ottla.cli.record_input import BadInput, LineRules, parser
     from ottla.cli.record_output import unescape
     from ottla.cli.session import with_cluster
-    from ottla.client.produce import Producer, ProducerSettings
-    from ottla.records.codec import Codec
+    from ottla.client.producer.producer import Producer
 
     if form not in ("lines", "raw", "json"):
         raise typer.BadParameter(f"{form!r} is none of lines, raw, json", param_hint="--format")
-    settings = ProducerSettings(
-        acks=parse_acks(acks),
-        codec=Codec[parse_codec(compression).upper()],
-        batch_bytes=batch_bytes,
-        linger_ms=linger_ms,
-        delivery_timeout_ms=timeout_ms,
-    )
+    options: ProducerOptions = {
+        "acks": parse_acks(acks),
+        "compression_type": parse_codec(compression),
+        "batch_size": batch_bytes,
+        "linger_ms": linger_ms,
+        # How large a record may be is for the topic to say.
+        "max_request_size": BUFFER_BYTES,
+        "buffer_memory": BUFFER_BYTES,
+        **patience(timeout_ms, linger_ms),
+    }
     rules = LineRules(
         key_separator=unescape(key_separator) if key_separator else None,
         key=key.encode() if key is not None else None,
@@ -132,25 +139,31 @@ def produce(
         raise typer.BadParameter("the delimiter must not be empty", param_hint="--delimiter")
 
     async def work(cluster: Cluster) -> int:
+        tally = Tally()
         with _source(file) as source:
-            async with Producer(cluster, topic, settings) as producer:
+            async with Producer.over(cluster, **options) as producer:
                 records = _records(cluster.runtime, source, ends, parser(form, rules))
                 try:
                     async for record in records:
+                        tally.raise_failure()
                         await producer.send(
+                            topic,
                             record.value,
                             record.key,
                             headers=record.headers,
                             partition=record.partition,
                             timestamp_ms=record.timestamp_ms,
+                            on_delivery=tally,
                         )
                 except BadInput as error:
                     # What came before the bad line is sent, as it would be from a slower source.
                     await producer.flush()
                     raise BadInput(
-                        f"{error}; {producer.delivered_count} record(s) before it were sent"
+                        f"{error}; {tally.count} record(s) before it were sent"
                     ) from None
-            return producer.delivered_count
+                await producer.flush()
+        tally.raise_failure()
+        return tally.count
 
     count = with_cluster(bootstrap, work, timeout_ms=timeout_ms)
     if as_json:
@@ -159,13 +172,40 @@ def produce(
         print_note(f"{count} record(s) sent to {topic}.")
 
 
-def parse_acks(text: str) -> int:
+class Tally:
+    """Counts what has arrived, and remembers the first thing that has not."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self._failure: Exception | None = None
+
+    def __call__(self, metadata: RecordMetadata | None, error: Exception | None) -> None:
+        if error is None:
+            self.count += 1
+        elif self._failure is None:
+            self._failure = error
+
+    def raise_failure(self) -> None:
+        if self._failure is not None:
+            raise self._failure
+
+
+def patience(timeout_ms: int, linger_ms: float = 0) -> ProducerOptions:
+    """As long as the command may take, for everything that a producer waits for."""
+    return {
+        "request_timeout_ms": timeout_ms,
+        "delivery_timeout_ms": timeout_ms + ceil(linger_ms),
+        "max_block_ms": timeout_ms,
+    }
+
+
+def parse_acks(text: str) -> Acks:
     if text not in ACKS:
         raise typer.BadParameter(f"{text!r} is none of 0, 1, all", param_hint="--acks")
     return ACKS[text]
 
 
-def parse_codec(text: str) -> str:
+def parse_codec(text: str) -> CompressionType:
     if text not in CODECS:
         raise typer.BadParameter(
             f"{text!r} is none of {', '.join(CODECS)}", param_hint="--compression"

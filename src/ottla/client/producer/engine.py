@@ -6,6 +6,7 @@ import asyncio
 
 from ottla.client.errors import ProducerClosed
 from ottla.client.network.cluster import Cluster
+from ottla.client.producer.batch import ProducerBatch
 from ottla.client.producer.idempotence import IdempotentIdentity
 from ottla.client.producer.identity import IdentityKeeper, Nobody
 from ottla.client.producer.intake import Intake
@@ -61,6 +62,20 @@ class Engine:
         await self.sender.flush()
         await asyncio.sleep(0)
         self.metrics.flush_ns.add(int((clock.now() - began) * 1e9))
+
+    async def send_batch(self, batch: ProducerBatch) -> None:
+        """Take a whole batch; waits for room, and lets the loop run."""
+        self.intake.check_open()
+        topic, partition = batch.partition
+        deadline = self.cluster.runtime.clock.now() + self.settings.max_block_ms / 1000
+        route = await self.routes.find(topic, partition, deadline)
+        memory = self.accumulator.memory
+        if batch.memory > memory.free or memory.waiting:
+            await memory.reserve(batch.memory, self.settings.max_block_ms)
+        else:
+            memory.free -= batch.memory
+        self.accumulator.add(route.queues[partition], batch)
+        await asyncio.sleep(0)
 
     async def partitions_for(self, topic: str) -> frozenset[int]:
         deadline = self.cluster.runtime.clock.now() + self.settings.max_block_ms / 1000

@@ -24,7 +24,7 @@ from ottla.client.values import RecordMetadata
 if TYPE_CHECKING:
     from types import TracebackType
 
-    from ottla.client.producer.batch import OnDelivery
+    from ottla.client.producer.batch import OnDelivery, ProducerBatch
     from ottla.client.producer.intake import Headers
     from ottla.client.producer.sent import Sent
     from ottla.client.producer.sent_rows import SentRows
@@ -229,6 +229,11 @@ class Producer(TransactionMethods):
         number = None if isinstance(partition, str) else partition
         names = ColumnNames(key, value, headers, named, timestamp)
         return await RowIntake(self._running(), topic, names, number).send(data)
+
+    async def _send_batch(self, batch: ProducerBatch) -> None:
+        """Give a batch that was built elsewhere: for tools that measure. `batch.memory` says what
+        it takes of the buffer."""
+        await self._running().send_batch(batch)
 
     async def flush(self) -> None:
         """Send all there is, and return when each record given so far has its outcome.

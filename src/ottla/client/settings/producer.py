@@ -12,7 +12,7 @@ from ottla.client.settings.common import ClientOptions, ClientSettings
 
 if TYPE_CHECKING:
     from ottla.client.producer.interceptors import ProducerInterceptor
-    from ottla.client.producer.partitioners import Partitioner
+    from ottla.client.producer.partitioners import Partitioner, PartitionFunction
 
 Acks = Literal[0, 1, -1, "0", "1", "-1", "all"]
 CompressionType = Literal["none", "gzip", "snappy", "lz4", "zstd"]
@@ -31,7 +31,7 @@ class ProducerOptions(ClientOptions, total=False):
     max_in_flight_requests_per_connection: int
     retries: int
     delivery_timeout_ms: int
-    partitioner: Partitioner | None
+    partitioner: Partitioner | PartitionFunction | None
     partitioner_ignore_keys: bool
     partitioner_adaptive_partitioning_enable: bool
     partitioner_availability_timeout_ms: int
@@ -71,7 +71,7 @@ class ProducerSettings(ClientSettings):
     """How often a batch is sent again; `delivery_timeout_ms` usually ends it first."""
     delivery_timeout_ms: int = 120_000
     """From `send` to the outcome: after so long a record has arrived or failed."""
-    partitioner: Partitioner | None = None
+    partitioner: Partitioner | PartitionFunction | None = None
     """Which partition a record goes to; left out: keys by murmur2 as in Java, others stick to a
     partition for a batch."""
     partitioner_ignore_keys: bool = False

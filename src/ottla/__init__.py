@@ -88,6 +88,7 @@ if TYPE_CHECKING:
     from ottla.client.errors import NotBytes as NotBytes
     from ottla.client.errors import OffsetOutOfRange as OffsetOutOfRange
     from ottla.client.errors import PartitionUnreadable as PartitionUnreadable
+    from ottla.client.errors import PositionTimedOut as PositionTimedOut
     from ottla.client.errors import PreparedTransactionLost as PreparedTransactionLost
     from ottla.client.errors import ProducerClosed as ProducerClosed
     from ottla.client.errors import ProducerFenced as ProducerFenced
@@ -181,8 +182,8 @@ _HOMES = {
         "ClientError CommitFailed CommitInterrupted ConnectionLost DeliveryFailed "
         "DeliveryTimedOut GroupActive GroupMissing IllegalState LogTruncation "
         "MissingExtra NoBrokerReachable NoOffsetForPartition NotBytes OffsetOutOfRange "
-        "PartitionUnreadable PreparedTransactionLost ProducerClosed ProducerFenced "
-        "RecordDeserializationError RecordTooLarge RequestTimedOut TlsFailed TopicMissing "
+        "PartitionUnreadable PositionTimedOut PreparedTransactionLost ProducerClosed "
+        "ProducerFenced RecordDeserializationError RecordTooLarge RequestTimedOut TlsFailed TopicMissing "
         "TransactionAborted TransactionError TransactionFailed TransactionFatal "
         "TransactionStateError TransactionTimedOut UnreadableBatch Unreachable "
         "UnsupportedVersion Wakeup"

@@ -26,6 +26,7 @@
     ├── Wakeup                what a consumer's call ends with after `wakeup()`
     ├── CommitFailed          offsets were not committed: the group has given the partitions away
     │   └── CommitInterrupted     ... or is about to: poll, and commit again what is still here
+    ├── PositionTimedOut      nobody told in time where reading is to begin
     ├── PartitionUnreadable   a consumer cannot go on with a partition until it is told where
     │   ├── NoOffsetForPartition       nothing is committed, and auto_offset_reset is none
     │   ├── OffsetOutOfRange           retention removed it, or it lies behind the end
@@ -241,6 +242,15 @@ class CommitInterrupted(CommitFailed):
 class Wakeup(ClientError):
     def __init__(self) -> None:
         super().__init__("wakeup() was called")
+
+
+class PositionTimedOut(ClientError, TimeoutError):
+    def __init__(self, partition: TopicPartition, waited_ms: float) -> None:
+        super().__init__(
+            f"{partition}: no leader or coordinator told a position within {waited_ms:.0f} ms; "
+            "ask again, or seek"
+        )
+        self.topic_partition = partition
 
 
 class PartitionUnreadable(ClientError):

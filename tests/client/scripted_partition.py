@@ -69,6 +69,8 @@ class ScriptedPartition:
         """What is said about any epoch: (epoch, end offset)."""
         self.errors: dict[int, deque[int | PartitionData]] = {1: deque(), 2: deque()}
         """Of a node: what becomes of its next fetches instead of records."""
+        self.offset_errors: deque[int] = deque()
+        """What becomes of the next questions for an offset."""
         self.top_errors: deque[int] = deque()
         self.session_id = 0
         self.remembered = 0
@@ -148,7 +150,10 @@ class ScriptedPartition:
 
     def _list_offsets(self, request: Any) -> ListOffsetsResponse:
         at = request.topics[0].partitions[0].timestamp
-        found = ListOffsetsPartitionResponse(partition_index=0, offset=0 if at == -2 else self.end)
+        error = self.offset_errors.popleft() if self.offset_errors else 0
+        found = ListOffsetsPartitionResponse(
+            partition_index=0, error_code=error, offset=0 if at == -2 else self.end
+        )
         return ListOffsetsResponse(
             topics=[ListOffsetsTopicResponse(name=TOPIC, partitions=[found])]
         )

@@ -591,8 +591,6 @@ def test_numbers_are_counted_under_kafkas_names(bootstrap: str, topic: str) -> N
 
 
 def test_what_is_out_of_place_is_said(bootstrap: str) -> None:
-    with pytest.raises(BadSetting, match="group_id"):
-        Consumer("topic")
     with pytest.raises(BadSetting, match="neither a function"):
         Consumer(value_deserializer="utf-8")
 

@@ -270,6 +270,26 @@ def test_without_permission_polls_say_so_and_go_on_when_it_is_given() -> None:
     run(main)
 
 
+def test_a_position_that_cannot_be_found_is_said_in_time() -> None:
+    script = ScriptedPartition()
+    script.offset_errors.extend([ErrorCode.TOPIC_AUTHORIZATION_FAILED])
+
+    async def main() -> None:
+        async with reading(script) as consumer:
+            with pytest.raises(KafkaError, match="scripted-0: Access to the topic was denied"):
+                await consumer.position(PARTITION)
+            with pytest.raises(KafkaError, match="denied"):
+                await consumer.poll(1000)
+            assert await consumer.position(PARTITION) == 0
+            script.offset_errors.extend([ErrorCode.LEADER_NOT_AVAILABLE] * 100)
+            consumer.seek_to_end()
+            with pytest.raises(TimeoutError, match="scripted-0: no leader"):
+                await consumer.position(PARTITION, timeout_ms=200)
+            assert len(script.offset_errors) > 90
+
+    run(main)
+
+
 def test_a_session_carries_only_changes_and_begins_anew_when_it_is_lost() -> None:
     script = ScriptedPartition()
     script.session_id = 99

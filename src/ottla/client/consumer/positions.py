@@ -21,6 +21,7 @@ from ottla.client.errors import (
     LogTruncation,
     NoOffsetForPartition,
     OffsetOutOfRange,
+    PositionTimedOut,
     UnsupportedVersion,
 )
 from ottla.client.network.backoff import may_pass
@@ -65,6 +66,8 @@ class Positions:
         self._task: asyncio.Task[None] | None = None
         self._again = asyncio.Event()
         self._round_over = asyncio.Event()
+        self._refusal: Exception | None = None
+        """What is wrong for good, as the last round of asking has shown."""
 
     # What others tell
 
@@ -72,6 +75,7 @@ class Positions:
         """Partitions may need a position: begin, or look at them too."""
         self._again.set()
         if (self._task is None or self._task.done()) and self._pending():
+            self._refusal = None
             self._task = asyncio.create_task(self._work(), name="positions of a consumer")
 
     def out_of_range(self, state: PartitionState) -> None:
@@ -88,16 +92,20 @@ class Positions:
         self.work()
 
     async def known(self, state: PartitionState, timeout_s: float) -> int:
-        """The position, once it is known. `TimeoutError`, or what keeps it from being known."""
+        """The position, once it is known. `PositionTimedOut`, or what keeps it from being known."""
         if state.has_position:
             return state.position
-        async with asyncio.timeout(timeout_s):
-            while not state.has_position:
-                if state.failure is not None:
-                    raise state.failure
-                self.work()
-                self._round_over.clear()
-                await self._round_over.wait()
+        self._refusal = None
+        self.work()
+        try:
+            async with asyncio.timeout(timeout_s):
+                while not state.has_position:
+                    if error := state.failure or self._refusal:
+                        raise error
+                    self._round_over.clear()
+                    await self._round_over.wait()
+        except TimeoutError:
+            raise PositionTimedOut(state.partition, timeout_s * 1000) from None
         return state.position
 
     async def close(self) -> None:
@@ -114,6 +122,7 @@ class Positions:
         pauses = self._cluster.pauses()
         while self._pending():
             self._again.clear()
+            self._refusal = None
             before = self._in_phases()
             for error in await asyncio.gather(
                 self._look_up_committed(), self._reset(), self._validate(), return_exceptions=True
@@ -131,7 +140,11 @@ class Positions:
             return
         log.debug("positions could not be found: %s", error)
         if isinstance(error, Exception) and not may_pass(error):
-            self._raise_later(error)
+            self._refuse(error)
+
+    def _refuse(self, error: Exception) -> None:
+        self._refusal = error
+        self._raise_later(error)
 
     def _in_phases(self) -> list[tuple[PartitionState, Phase]]:
         states = self._subscriptions.states.values()
@@ -208,7 +221,7 @@ class Positions:
             elif answer.code.retriable or answer.code in STALE_LEADERS:
                 self._cluster.request_refresh()
             else:
-                self._raise_later(answer)
+                self._refuse(answer)
         return good
 
     # VALIDATE

@@ -1,7 +1,8 @@
-"""The records inside a batch, decompressed: the one place where work is done record by record.
+"""The records inside a batch, decompressed: the plain way to write and to read them, by which every
+faster one is measured.
 
-What a compiled twin does as well (see `engine`) is explained by this module: where the twin finds
-damage, this is run for the words.
+The loops that have to be fast are in `engine`. Where compiled code finds damage, this module is run
+for the words.
 
     record  = size varint, attributes int8, timestamp delta varlong, offset delta varint,
               key length varint (-1: null), key, value length varint (-1: null), value,

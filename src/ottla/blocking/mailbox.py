@@ -14,7 +14,12 @@ from typing import Any
 
 from ottla.blocking.loop_thread import LoopThread
 from ottla.blocking.sent import Sent
-from ottla.client.errors import BufferExhausted, DeliveryFailed, ProducerClosed
+from ottla.client.errors import (
+    BufferExhausted,
+    DeliveryFailed,
+    ProducerClosed,
+    TransactionStateError,
+)
 from ottla.client.producer.producer import Producer
 
 log = logging.getLogger("ottla.client")
@@ -34,6 +39,7 @@ class Mailbox:
         self._thread = thread
         self._producer = producer
         self._try_send = producer._running().intake.try_send
+        self._transactions = producer._running().transactions
         self._mail: deque[Letter] = deque()
         self._lock = Lock()
         self._is_posted = False
@@ -140,9 +146,13 @@ class Mailbox:
         """It was taken from its thread, but the producer does not take it."""
         sent, _, arguments = letter
         sent.fail(error)
+        if self._transactions is not None:
+            self._transactions.lost(error)
         on_delivery = arguments[-1]
         if on_delivery is None:
-            self._refused.append(letter)
+            # Of a transaction it is the commit that tells.
+            if self._transactions is None or isinstance(error, TransactionStateError):
+                self._refused.append(letter)
             return
         try:
             on_delivery(None, error)

@@ -346,7 +346,7 @@ class TransactionStateError(TransactionError, IllegalState):
 class TransactionFailed(TransactionError):
     def __init__(self, transactional_id: str, cause: Exception) -> None:
         super().__init__(
-            f"the transaction of {transactional_id!r} failed: {cause}; "
+            f"the transaction of {transactional_id!r} failed: {str(cause) or repr(cause)}; "
             "call abort_transaction(), then do its work again in a new one"
         )
         self.cause = cause

@@ -17,6 +17,7 @@ from typing import Final
 from ottla.client.errors import (
     BadSetting,
     ClientError,
+    ProducerClosed,
     TransactionAborted,
     TransactionError,
     TransactionFailed,
@@ -139,6 +140,13 @@ class TransactionManager:
         elif isinstance(error, UnsupportedVersion):
             verdict = Verdict.FATAL
         self._enter_failure(verdict, error)
+
+    def lost(self, error: Exception) -> None:
+        """A record that was given within the transaction never came into a batch, and whoever gave
+        it went on. What comes too late for the transaction is not missing in it."""
+        too_late = isinstance(error, (TransactionError, ProducerClosed))
+        if self.state is State.IN_TRANSACTION and not too_late:
+            self._enter_failure(Verdict.ABORT, error)
 
     # What the application calls
 

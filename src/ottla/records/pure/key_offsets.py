@@ -5,8 +5,6 @@ keys with the same hash are not to be expected in the lifetime of a universe. Co
 are resolved by double hashing, which stays fast until the memory is nearly full.
 """
 
-from hashlib import blake2b
-
 from ottla.buffers import Buffer
 from ottla.records.kept_records import KeptRecords
 from ottla.records.payload import decode_records
@@ -23,6 +21,10 @@ class KeyOffsets:
     """Entries are never removed. `end_offset`: all records before it are noted."""
 
     def __init__(self, memory_bytes: int, load_factor: float) -> None:
+        # Here, not above: it takes milliseconds, and the compiled twin has no use for it.
+        from hashlib import blake2b
+
+        self._hash = blake2b
         self.slots, self._entries_max = dimensions(memory_bytes, load_factor)
         # Fresh zeros from the OS: pages that no key falls into cost nothing.
         self._buffer = bytearray(self.slots * ENTRY_BYTES)
@@ -80,7 +82,7 @@ class KeyOffsets:
     def _find(self, key: bytes) -> tuple[int, bytes]:
         """The place of the key, which is free if the key is not known."""
         buffer, stored, slots = self._buffer, self._offsets, self.slots
-        digest = blake2b(key, digest_size=HASH_BYTES).digest()
+        digest = self._hash(key, digest_size=HASH_BYTES).digest()
         number = hash(digest)
         slot = number % slots
         while stored[slot]:

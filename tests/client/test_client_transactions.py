@@ -329,6 +329,9 @@ def test_the_block_commits_and_aborts(bootstrap: str, one_partition: str, protoc
                 await task
             async with writer.transaction():
                 await writer.send(topic, b"last")
+            spent = writer.metrics()
+            for call in ("init", "begin", "commit", "abort"):
+                assert spent[f"txn-{call}-time-ns-total"] > 0
 
     run(main)
     assert read(bootstrap, topic) == ["first", "last"]

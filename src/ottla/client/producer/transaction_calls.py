@@ -17,29 +17,22 @@ from ottla.client.network.cluster import Cluster
 from ottla.client.network.connection import Connection
 from ottla.client.network.finding import CoordinatorType
 from ottla.client.producer.identity import NOBODY, Identity
+from ottla.client.producer.transaction_protocol import (
+    ADDING_MAX,
+    GROUP_MEMBERS_FROM,
+    PROTOCOL_1,
+    init_version,
+    protocol_of,
+    version_of,
+)
 from ottla.client.producer.transaction_verdicts import Verdict, verdict_on_request
 from ottla.client.values import GroupMetadata, OffsetAndMetadata, TopicPartition
-from ottla.protocol.apis import ApiKey
 from ottla.protocol.errors import ErrorCode, KafkaError
 
 T = TypeVar("T")
 
 BUSY_PAUSE_MS: Final = 20
 """The end of a transaction takes the coordinator milliseconds; the next need not wait longer."""
-RENEWING_FROM: Final = 3
-"""The version of InitProducerId in which a producer can ask for its next epoch."""
-TWO_PHASE_FROM: Final = 6
-"""... and in which it can take part in a two-phase commit (KIP-939)."""
-ADDING_MAX: Final = 3
-"""Later versions of AddPartitionsToTxn are for brokers."""
-GROUP_MEMBERS_FROM: Final = 3
-"""The version of TxnOffsetCommit that fences members which have lost their partitions."""
-
-PROTOCOL_1: Final = 1
-"""The producer adds partitions to its transaction, and keeps its epoch afterwards."""
-PROTOCOL_2: Final = 2
-"""Brokers add the partitions, and each transaction has an epoch of its own (KIP-890)."""
-_NEWEST_OF_PROTOCOL_1: Final = {ApiKey.PRODUCE: 11, ApiKey.TXN_OFFSET_COMMIT: 4, ApiKey.END_TXN: 4}
 
 
 class Described(NamedTuple):
@@ -47,20 +40,6 @@ class Described(NamedTuple):
 
     state: str
     identity: Identity
-
-
-def protocol_of(connection: Connection) -> int:
-    """The newest protocol that the cluster has agreed on and this broker serves."""
-    versions = connection.versions
-    served = all(
-        versions.supports(key, newest + 1) for key, newest in _NEWEST_OF_PROTOCOL_1.items()
-    )
-    agreed = versions.feature("transaction.version") >= PROTOCOL_2
-    return PROTOCOL_2 if served and agreed else PROTOCOL_1
-
-
-def produce_version_max(protocol: int) -> int | None:
-    return _NEWEST_OF_PROTOCOL_1[ApiKey.PRODUCE] if protocol == PROTOCOL_1 else None
 
 
 class TransactionCalls:
@@ -87,7 +66,7 @@ class TransactionCalls:
         from ottla.protocol.messages.init_producer_id import InitProducerIdRequest
 
         async def attempt(connection: Connection) -> tuple[Identity, Identity]:
-            version = _init_version(connection, renewing=renew.known, two_phase=two_phase)
+            version = init_version(connection, renewing=renew.known, two_phase=two_phase)
             request = InitProducerIdRequest(
                 transactional_id=self._id, transaction_timeout_ms=timeout_ms
             )
@@ -165,7 +144,7 @@ class TransactionCalls:
                 producer_epoch=identity.epoch,
                 committed=commit,
             )
-            version = _version(connection, request, protocol or protocol_of(connection))
+            version = version_of(connection, request, protocol or protocol_of(connection))
             answer = await connection.request(request, version=version)
             _raise_for(answer.error_code)
             following = Identity(answer.producer_id, answer.producer_epoch)
@@ -208,7 +187,7 @@ class TransactionCalls:
                 producer_epoch=identity.epoch,
                 topics=_offset_topics(offsets),
             )
-            version = _version(connection, request, protocol)
+            version = version_of(connection, request, protocol)
             if version >= GROUP_MEMBERS_FROM:
                 request.generation_id = group.generation_id
                 request.member_id = group.member_id
@@ -254,35 +233,6 @@ class TransactionCalls:
                 self._cluster.forget_coordinator(kind, key)
                 self.trouble = error
             await asyncio.sleep(wait.next_s(self._cluster.runtime.random))
-
-
-def _version(connection: Connection, request: Any, protocol: int) -> int:
-    version = connection.version_of(request)
-    if protocol == PROTOCOL_1:
-        version = min(version, _NEWEST_OF_PROTOCOL_1[request.API_KEY])
-    return version
-
-
-def _init_version(connection: Connection, *, renewing: bool, two_phase: bool) -> int:
-    """What was asked for by a setting is asked for by name: version 6 is not stable yet."""
-    from ottla.protocol.messages.init_producer_id import InitProducerIdRequest
-
-    if two_phase:
-        if not connection.versions.supports(ApiKey.INIT_PRODUCER_ID, TWO_PHASE_FROM):
-            raise KafkaError(
-                ErrorCode.UNSUPPORTED_VERSION,
-                "the brokers do not offer two-phase commit (KIP-939): leave "
-                "transaction_two_phase_commit_enable out, or set unstable.api.versions.enable and "
-                "transaction.two.phase.commit.enable on the brokers",
-            )
-        return TWO_PHASE_FROM
-    version = connection.version_of(InitProducerIdRequest)
-    if renewing and version < RENEWING_FROM:
-        raise KafkaError(
-            ErrorCode.UNSUPPORTED_VERSION,
-            "the brokers are too old (before 2.5) for a producer to go on after this",
-        )
-    return version
 
 
 def _raise_for(code: int, what: str = "") -> None:

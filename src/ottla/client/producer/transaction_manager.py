@@ -1,8 +1,9 @@
-"""Transactions of a producer: what its calls do, and as whom and when its batches may be sent.
+"""Transactions of a producer: what the calls of the application do.
 
-The states are in `transaction_state.py`, the requests in `transaction_calls.py`. Each call of the
-application takes its turn, makes one step of the state machine, and may take `max_block_ms`. A call
-that was interrupted, by time or by cancellation, leaves everything so that it can be made again.
+The states are in `transaction_state.py`, the requests in `transaction_calls.py`, and what becomes
+of batches meanwhile in `transaction_keeper.py`. Each call takes its turn, makes one step of the
+state machine, and may take `max_block_ms`. A call that was interrupted, by time or by cancellation,
+leaves everything so that it can be made again.
 """
 
 from __future__ import annotations
@@ -11,35 +12,24 @@ import asyncio
 import logging
 from collections.abc import AsyncIterator, Awaitable, Callable, Mapping
 from contextlib import asynccontextmanager
-from dataclasses import dataclass
 from typing import Final
 
 from ottla.client.errors import (
     BadSetting,
     ClientError,
-    ProducerClosed,
     TransactionAborted,
     TransactionError,
-    TransactionFailed,
-    TransactionFatal,
     TransactionTimedOut,
-    UnsupportedVersion,
 )
 from ottla.client.network.cluster import Cluster
 from ottla.client.producer.identity import NOBODY, Identity, Outbox
 from ottla.client.producer.prepared import PreparedTransaction
-from ottla.client.producer.transaction_calls import (
-    PROTOCOL_1,
-    PROTOCOL_2,
-    TransactionCalls,
-    produce_version_max,
-)
-from ottla.client.producer.transaction_partitions import NotAdded, TransactionPartitions
-from ottla.client.producer.transaction_state import State, TransactionMachine, Trigger
+from ottla.client.producer.transaction_keeper import OpenTransaction, TransactionKeeper
+from ottla.client.producer.transaction_protocol import PROTOCOL_1, PROTOCOL_2
+from ottla.client.producer.transaction_state import State, Trigger
 from ottla.client.producer.transaction_verdicts import (
     Verdict,
-    fatal_error,
-    verdict_on_batch,
+    verdict_on_error,
     verdict_on_request,
 )
 from ottla.client.settings.producer import ProducerSettings
@@ -49,104 +39,26 @@ from ottla.protocol.errors import ErrorCode, KafkaError
 log = logging.getLogger("ottla.client")
 
 DROP_AGAIN_S: Final = 0.1
-_ADMITTING: Final = frozenset({State.IN_TRANSACTION, State.COMMITTING, State.PREPARED})
-"""New partitions may take part: records that were given before the call are still sent."""
-_ON_THE_WAY_OUT: Final = frozenset({State.ABORTABLE_ERROR, State.ABORTING})
-"""Only what was sent before may be sent again."""
 _LEFT_OPEN: Final = frozenset({State.IN_TRANSACTION, State.ABORTABLE_ERROR, State.ABORTING})
 """What a producer that is closed has to abort. A commit that was begun may have happened, and what
 is prepared is another's to end."""
+_METRICS: Final = {
+    Trigger.INIT: "txn-init-time-ns-total",
+    Trigger.BEGIN: "txn-begin-time-ns-total",
+    Trigger.SEND: "txn-send-offsets-time-ns-total",
+    Trigger.PREPARE: "txn-prepare-time-ns-total",
+    Trigger.COMMIT: "txn-commit-time-ns-total",
+    Trigger.ABORT: "txn-abort-time-ns-total",
+}
 
 
-@dataclass(slots=True)
-class OpenTransaction:
-    """What is to be known of a transaction in order to end it."""
-
-    began_s: float = 0.0
-    may_be_open: bool = False
-    """Whether the coordinator may know of it, and so has to be told of its end."""
-    is_open: bool = False
-    """... and surely does."""
-    needs_renewal: bool = False
-    """Whether sequence numbers are lost, and a new epoch is needed to begin with 0 again."""
-    is_forgotten: bool = False
-    """Whether the coordinator has forgotten the producer, and with it the transaction."""
-    is_ended: bool = False
-
-
-class TransactionManager:
-    """An `IdentityKeeper`."""
-
-    is_transactional: Final = True
-
+class TransactionManager(TransactionKeeper):
     def __init__(self, cluster: Cluster, settings: ProducerSettings, outbox: Outbox) -> None:
-        assert settings.transactional_id is not None
-        self.transactional_id: str = settings.transactional_id
-        self._cluster = cluster
-        self._settings = settings
-        self._outbox = outbox
-        self._machine = TransactionMachine()
-        self._calls = TransactionCalls(cluster, self.transactional_id)
-        self._partitions = TransactionPartitions(self._add, outbox.wake)
+        super().__init__(cluster, settings, outbox)
         self._turn = asyncio.Lock()
-        self.identity = NOBODY
-        self._protocol = PROTOCOL_1
         self._kept = NOBODY
         """Who opened the transaction that this producer has taken over."""
-        self._open = OpenTransaction()
         self._is_closed = False
-
-    @property
-    def state(self) -> State:
-        return self._machine.state
-
-    # What the sender asks and tells
-
-    @property
-    def produce_version_max(self) -> int | None:
-        return produce_version_max(self._protocol)
-
-    @property
-    def ready(self) -> bool:
-        return self.identity.known and self._machine.state is not State.FATAL_ERROR
-
-    def admits(self, partition: TopicPartition) -> bool:
-        state = self._machine.state
-        if partition in self._partitions.joined:
-            return state in _ADMITTING or state in _ON_THE_WAY_OUT
-        if state not in _ADMITTING:
-            return False
-        self._open.may_be_open = True
-        if self._protocol == PROTOCOL_1:
-            self._partitions.want(partition)
-            return False
-        self._partitions.join(partition)
-        return True
-
-    def check_send(self) -> None:
-        if self._machine.state is not State.IN_TRANSACTION:
-            raise self._machine.refusal(Trigger.SEND)
-
-    def delivered(self, partition: TopicPartition) -> None:
-        self._open.is_open = True
-
-    def failed(self, partition: TopicPartition, error: Exception) -> None:
-        if not self._machine.allows(Trigger.ABORTABLE):
-            return  # it has failed for good already
-        self._open.needs_renewal = True
-        verdict = Verdict.ABORT
-        if isinstance(error, KafkaError):
-            verdict = verdict_on_batch(error.code)
-        elif isinstance(error, UnsupportedVersion):
-            verdict = Verdict.FATAL
-        self._enter_failure(verdict, error)
-
-    def lost(self, error: Exception) -> None:
-        """A record that was given within the transaction never came into a batch, and whoever gave
-        it went on. What comes too late for the transaction is not missing in it."""
-        too_late = isinstance(error, (TransactionError, ProducerClosed))
-        if self.state is State.IN_TRANSACTION and not too_late:
-            self._enter_failure(Verdict.ABORT, error)
 
     # What the application calls
 
@@ -232,8 +144,8 @@ class TransactionManager:
     async def abort(self, within_ms: float | None = None) -> None:
         async with self._operation(Trigger.ABORT, within_ms=within_ms):
             self._machine.step(Trigger.ABORT)
-            await self._partitions.settled()
             await self._drop_all()
+            await self._partitions.settled()
             if self._open.may_be_open and not (self._open.is_ended or self._open.is_forgotten):
                 await self._end_by_abort()
                 self._open.is_ended = True
@@ -246,7 +158,6 @@ class TransactionManager:
     async def close(self, within_ms: float) -> None:
         """Abort what is open, but neither what is prepared nor what may have been committed."""
         if self.state in _LEFT_OPEN and not self._is_closed:
-            self._is_closed = True
             try:
                 await self.abort(within_ms)
             except TransactionError as error:
@@ -255,6 +166,7 @@ class TransactionManager:
                     self.transactional_id,
                     error,
                 )
+        self._is_closed = True
         self._partitions.close()
 
     @asynccontextmanager
@@ -282,6 +194,7 @@ class TransactionManager:
     ) -> AsyncIterator[None]:
         limit_ms = self._settings.max_block_ms if within_ms is None else within_ms
         self._calls.trouble = None
+        began_s = self._cluster.runtime.clock.now()
         try:
             async with asyncio.timeout(limit_ms / 1000), self._turn:
                 self._machine.check(trigger, call)
@@ -293,12 +206,12 @@ class TransactionManager:
             trouble = self._calls.trouble
             raise TransactionTimedOut(call or trigger.value, int(limit_ms), trouble) from trouble
         except (KafkaError, ClientError) as error:
-            self._enter_failure(self._verdict(error), error)
+            self._enter_failure(verdict_on_error(error), error)
             self._machine.raise_failure()
             raise
-
-    def _verdict(self, error: Exception) -> Verdict:
-        return verdict_on_request(error.code) if isinstance(error, KafkaError) else Verdict.FATAL
+        finally:
+            took_s = self._cluster.runtime.clock.now() - began_s
+            self._cluster.metrics.counter(_METRICS[trigger]).add(int(took_s * 1e9))
 
     async def _flush(self) -> None:
         """Records that fail are told to `failed`."""
@@ -318,18 +231,6 @@ class TransactionManager:
                 return
             except TimeoutError:
                 continue
-
-    async def _add(self, partitions: frozenset[TopicPartition]) -> None:
-        try:
-            async with asyncio.timeout(self._settings.delivery_timeout_ms / 1000):
-                await self._calls.add_partitions(self.identity, partitions)
-            self._open.is_open = True
-        except TimeoutError as error:
-            self._enter_failure(Verdict.ABORT, self._calls.trouble or error)
-            raise NotAdded from error
-        except (KafkaError, ClientError) as error:
-            self._enter_failure(self._verdict(error), error)
-            raise NotAdded from error
 
     async def _end(self, *, commit: bool) -> Identity:
         return await self._calls.end(self.identity, commit=commit, protocol=self._protocol)
@@ -364,32 +265,3 @@ class TransactionManager:
         self._open = OpenTransaction()
         self._partitions.begin_anew()
         self._outbox.wake()
-
-    # Failures
-
-    def _enter_failure(self, verdict: Verdict, error: Exception) -> None:
-        failure: TransactionFailed | TransactionFatal
-        if verdict is Verdict.RENEW:
-            self._open.is_forgotten = True
-        if verdict is Verdict.FATAL or not self._machine.allows(Trigger.ABORTABLE):
-            failure = fatal_error(self.transactional_id, error, self._open_ms(), self._age_max_ms())
-        else:
-            failure = TransactionFailed(self.transactional_id, error)
-        failure.__cause__ = error
-        self._machine.fail(failure)
-        # The sender may be in the middle of its queues just now.
-        self._cluster.runtime.call_soon(self._drop_after, self._machine.error)
-
-    def _drop_after(self, failure: Exception | None) -> None:
-        """What was not sent would wait in vain."""
-        if failure is not None and self._machine.error is failure:
-            self._open.needs_renewal |= self._outbox.drop_unsent(failure)
-            self._outbox.wake()
-
-    def _open_ms(self) -> int:
-        return round((self._cluster.runtime.clock.now() - self._open.began_s) * 1000)
-
-    def _age_max_ms(self) -> int | None:
-        """How old a transaction may get; None: any age, somebody else decides on it."""
-        two_phase = self._settings.transaction_two_phase_commit_enable
-        return None if two_phase else self._settings.transaction_timeout_ms

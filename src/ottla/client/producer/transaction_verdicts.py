@@ -71,6 +71,11 @@ def verdict_on_request(code: E) -> Verdict:
     return Verdict.RENEW if code in _RENEW else Verdict.FATAL
 
 
+def verdict_on_error(error: Exception) -> Verdict:
+    """About a request that was refused, or could not even be made."""
+    return verdict_on_request(error.code) if isinstance(error, KafkaError) else Verdict.FATAL
+
+
 def verdict_on_batch(code: E) -> Verdict:
     """About a batch that the sender has given up."""
     if code in _FATAL_FOR_BATCHES:

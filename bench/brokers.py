@@ -265,7 +265,8 @@ class Kafka(Broker):
             run_java(
                 self.libs,
                 *("kafka.tools.StorageTool", "format", "--standalone"),
-                *("-t", cluster, "-c", str(self._file)),
+                # In one word: one in 64 of these ids begins like an option.
+                *(f"--cluster-id={cluster}", "-c", str(self._file)),
             )
 
     def command(self) -> list[str]:

@@ -20,6 +20,7 @@ from client_load import (
 
 from broker_harness import MakeBroker
 from fault_proxy import DIRECTIONS, FaultProxy
+from ottla import Consumer, DeliveryTimedOut, Producer, TopicMissing, TopicPartition
 
 PROTOCOLS = ["classic", "consumer"]
 
@@ -94,5 +95,53 @@ def test_a_topic_deleted_and_made_anew_is_written_and_read_on(
             assert numbers[0] <= before + 2, "what was sent while there was none is kept"
             assert work.acknowledged[partition] == found
             assert list(work.seen[partition].items()) == list(found.items())
+
+    run(main)
+
+
+def test_a_topic_deleted_for_good_fails_what_was_for_it_and_nothing_else(
+    fresh_broker: MakeBroker, topic: str
+) -> None:
+    broker = fresh_broker({"auto.create.topics.enable": "false", **QUICK_GROUPS})
+    limits = {"delivery_timeout_ms": 2_000, "max_block_ms": 2_000, "request_timeout_ms": 1_000}
+    other = f"other-{topic}"
+
+    async def main() -> None:
+        for name in (topic, other):
+            await create_topic(broker.address, name)
+        async with (
+            Producer(bootstrap_servers=broker.address, **limits) as producer,
+            Consumer(bootstrap_servers=broker.address, auto_offset_reset="earliest") as consumer,
+        ):
+            consumer.assign([TopicPartition(topic, 0), TopicPartition(other, 0)])
+            for name in (topic, other):
+                await producer.send_and_wait(name, b"before")
+            await delete_topic(broker.address, topic)
+            waiting = await producer.send(topic, b"too late")
+            await producer.send_and_wait(other, b"after")
+            with pytest.raises(DeliveryTimedOut, match=f"{topic}-0 .*delivery_timeout_ms") as late:
+                await waiting
+            assert "UNKNOWN_TOPIC" in str(late.value) or "no such topic" in str(late.value)
+            with pytest.raises(TopicMissing, match=topic):
+                await producer.send(topic, b"refused")
+            found: list[bytes] = []
+            while found.count(b"after") < 1:
+                for records in (await consumer.poll(5_000)).values():
+                    found += [record.value for record in records if record.topic == other]
+            assert found == [b"before", b"after"]
+
+    run(main)
+
+
+def test_a_topic_that_may_be_created_comes_back_by_itself(
+    fresh_broker: MakeBroker, topic: str
+) -> None:
+    broker = fresh_broker(QUICK_GROUPS)
+
+    async def main() -> None:
+        async with Producer(bootstrap_servers=broker.address) as producer:
+            await producer.send_and_wait(topic, b"before")
+            await delete_topic(broker.address, topic)
+            assert (await producer.send_and_wait(topic, b"after")).offset == 0
 
     run(main)

@@ -140,6 +140,26 @@ def test_a_refused_batch_makes_the_partition_start_anew_with_the_next_identity()
     assert queue.take(newer, "wire", 5) is None, "the first of an identity goes alone"
 
 
+def test_what_comes_before_a_refused_batch_keeps_its_numbers() -> None:
+    """It may be in the log: only its answer was lost."""
+    queue = introduced()
+    for _ in range(3):
+        add(queue)
+    first, second, third = (taken(queue) for _ in range(3))
+    queue.came_back(first)
+    queue.refused(second)
+    queue.came_back(third)
+    assert not queue.wants_new_start
+    assert taken(queue) is first
+    assert first.sequence == 1
+    assert queue.take(SOMEBODY, "wire", 5) is None, "the rest waits for a new start"
+    queue.delivered(first)
+    assert queue.wants_new_start
+    queue.start_anew()
+    assert queue.take(Identity(7, 1), "wire", 5) is third
+    assert third.sequence == 0
+
+
 def test_a_batch_that_expired_before_it_was_sent_leaves_no_hole() -> None:
     queue = introduced()
     batch = add(queue)
@@ -349,7 +369,7 @@ class QueueStory(RuleBasedStateMachine):
             self.queue.came_back(batch)
         elif verdict == "out of order":
             if not self.queue.is_consequence(batch):
-                self.queue.wants_new_start = True
+                self.queue.mark_hole(batch)
             self.queue.came_back(batch)
         else:
             self.queue.refused(batch)

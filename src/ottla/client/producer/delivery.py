@@ -168,7 +168,7 @@ class Delivery:
             self._refuse(batch, error)  # the transaction cannot be whole any more
             return
         if not queue.is_consequence(batch):
-            queue.wants_new_start = True
+            queue.mark_hole(batch)
         self._send_again(batch, error)
 
     def _split(self, batch: ProducerBatch) -> None:

@@ -13,8 +13,9 @@ What keeps the order of a producer that has an identity:
 - The first batch of an identity goes alone. A broker that knows nothing of a producer takes any
   number as its first, so it would take the second batch though it refused the first.
 - A batch that is given up may leave a hole in the numbers. The broker is the judge: it refuses what
-  comes behind a hole as out of order, and then none of it can be in the log. The partition then
-  starts anew (`wants_new_start`): a new epoch, from number 0, nothing stored twice.
+  comes behind a hole as out of order, and then none of it can be in the log. What comes before the
+  hole is sent first, under the numbers it has. Then the partition starts anew
+  (`wants_new_start`): a new epoch, from number 0, nothing stored twice.
 """
 
 from __future__ import annotations
@@ -32,6 +33,7 @@ NO_LEADER = -1
 
 class PartitionQueue:
     __slots__ = (
+        "_hole",
         "_introduced",
         "_next_order",
         "_recovering",
@@ -44,7 +46,6 @@ class PartitionQueue:
         "partition",
         "resting",
         "waiting",
-        "wants_new_start",
     )
 
     def __init__(self, partition: TopicPartition) -> None:
@@ -59,8 +60,8 @@ class PartitionQueue:
         self.identity: Identity = NOBODY
         """As whom the last number was given."""
         self.next_sequence = 0
-        self.wants_new_start = False
-        """The numbers have a hole: a new epoch is needed once nothing is under way."""
+        self._hole: Order | None = None
+        """From here on the numbers are of no use."""
         self._introduced = False
         self._recovering = False
         self._wire: object = None
@@ -98,6 +99,19 @@ class PartitionQueue:
     def has_work(self, now: float) -> bool:
         """Whether there is something to send by now, if nothing stands in the way."""
         return bool(self.waiting) or (self.gathering is not None and self.gathering.due_at <= now)
+
+    @property
+    def wants_new_start(self) -> bool:
+        """Whether a new epoch is needed before more is sent, once nothing is under way."""
+        if self._hole is None:
+            return False
+        first = self.waiting[0] if self.waiting else None
+        return first is None or not first.is_stamped or first.order >= self._hole
+
+    def mark_hole(self, batch: ProducerBatch) -> None:
+        """The batch is missing in the log, or what comes before it."""
+        if self._hole is None or batch.order < self._hole:
+            self._hole = batch.order
 
     def must_wait(self, wire: object, in_flight_max: int) -> bool:
         """Whether what is under way has to come back before more is sent over `wire`."""
@@ -145,7 +159,7 @@ class PartitionQueue:
         """The broker will never take it, and has told so."""
         self._landed(batch)
         if batch.is_stamped:
-            self.wants_new_start = True
+            self.mark_hole(batch)
 
     def came_back(self, batch: ProducerBatch) -> None:
         """Not taken, as far as is known: send it again. One that was given up meanwhile is not."""
@@ -158,7 +172,7 @@ class PartitionQueue:
 
     def is_consequence(self, batch: ProducerBatch) -> bool:
         """Whether the broker found the batch out of order only because an earlier one failed, which
-        is sent again before it. If not, the partition needs a new start."""
+        is sent again before it. If not, there is a hole before this one."""
         first = self.waiting[0] if self.waiting else None
         return first is not None and first.is_stamped and first.order < batch.order
 
@@ -203,7 +217,7 @@ class PartitionQueue:
         """If numbered batches follow, the broker will tell by them whether there is a hole."""
         followed = bool(self.on_wire) or (bool(self.waiting) and self.waiting[0].is_stamped)
         if batch.is_stamped and batch.identity == self.identity and not followed:
-            self.wants_new_start = True
+            self.mark_hole(batch)
 
     def drop_unsent(self) -> list[ProducerBatch]:
         """Take out everything that is not under way."""
@@ -226,4 +240,4 @@ class PartitionQueue:
 
     def forget_sequences(self) -> None:
         self.identity = NOBODY
-        self.wants_new_start = False
+        self._hole = None

@@ -137,7 +137,7 @@ class UnsupportedVersion(ClientError):
 class TopicMissing(ClientError):
     def __init__(self, topic: str, partition: int | None = None) -> None:
         if partition is None:
-            super().__init__(f"there is no topic {topic!r}")
+            super().__init__(f"there is no topic {topic!r}; create it, or check its name")
         else:
             super().__init__(f"topic {topic!r} has no partition {partition}")
         self.topic = topic

@@ -14,7 +14,10 @@ from contextlib import asynccontextmanager
 from typing import Any, TypeVar
 
 import confluent_kafka
+from bench.brokers import free_port
 
+from broker_harness import TARGET, MakeBroker
+from fault_proxy import FaultProxy
 from ottla import Admin, ClientError, Consumer, Producer, RecordMetadata
 
 T = TypeVar("T")
@@ -51,6 +54,17 @@ async def eventually(holds: Callable[[], bool | Awaitable[bool]], what: str) -> 
             return
         assert time.monotonic() < deadline, f"not within {WAIT_S} s: {what}"
         await asyncio.sleep(0.05)
+
+
+def start_behind(proxy: FaultProxy, fresh_broker: MakeBroker) -> str:
+    """A broker whose clients all come through the proxy; the address that they take."""
+    options = {"advertised.listeners": f"PLAINTEXT://{proxy.address}", **QUICK_GROUPS}
+    broker = fresh_broker(options, start=False)
+    if TARGET == "ottla":  # Kafka chooses by itself
+        broker.port = free_port()
+    broker.start()
+    proxy.target = ("127.0.0.1", broker.port)
+    return proxy.address
 
 
 class Load:

@@ -6,7 +6,6 @@ import asyncio
 import random
 
 import pytest
-from bench.brokers import free_port
 from client_load import (
     QUICK_GROUPS,
     create_topic,
@@ -15,6 +14,7 @@ from client_load import (
     expect_nothing_lost,
     load,
     run,
+    start_behind,
     stored_numbers,
 )
 
@@ -53,11 +53,7 @@ def test_connections_cut_at_any_byte_lose_and_double_nothing(
     print(f"seed {seed}")
     chance = random.Random(seed)
     with FaultProxy() as proxy:
-        address = f"PLAINTEXT://{proxy.address}"
-        broker = fresh_broker({"advertised.listeners": address, **QUICK_GROUPS}, start=False)
-        broker.port = free_port()
-        proxy.target = ("127.0.0.1", broker.port)
-        broker.start()
+        start_behind(proxy, fresh_broker)
 
         async def main() -> None:
             await create_topic(proxy.address, topic, 3)

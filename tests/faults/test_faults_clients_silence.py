@@ -9,8 +9,7 @@ from collections.abc import Awaitable, Callable, Iterable, Iterator, Mapping
 from typing import Any
 
 import pytest
-from bench.brokers import free_port
-from client_load import QUICK_GROUPS, create_topic, run
+from client_load import create_topic, run, start_behind
 from silence_calls import (
     ADMIN_CALLS,
     CONSUMER_CALLS,
@@ -44,11 +43,7 @@ ALLOWED_S = 5.0
 @pytest.fixture
 def proxy(fresh_broker: MakeBroker) -> Iterator[FaultProxy]:
     with FaultProxy() as proxy:
-        address = f"PLAINTEXT://{proxy.address}"
-        broker = fresh_broker({"advertised.listeners": address, **QUICK_GROUPS}, start=False)
-        broker.port = free_port()
-        proxy.target = ("127.0.0.1", broker.port)
-        broker.start()
+        start_behind(proxy, fresh_broker)
         run(lambda: create_topic(proxy.address, TOPIC))
         yield proxy
 

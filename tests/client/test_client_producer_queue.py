@@ -260,9 +260,9 @@ class ModelBroker:
     last_sequence: int = -1
     recent: deque[tuple[int, int]] = field(default_factory=lambda: deque(maxlen=5))
 
-    def append(self, batch: ProducerBatch, epoch: int, sequence: int, poisoned: bool) -> str:
-        if poisoned:
-            return "refused"
+    def append(self, batch: ProducerBatch, epoch: int, sequence: int, fault: str | None) -> str:
+        if fault is not None:
+            return fault
         if epoch < self.epoch:
             return "fenced"
         if epoch == self.epoch and (sequence, batch.count) in self.recent:
@@ -307,7 +307,7 @@ class QueueStory(RuleBasedStateMachine):
         self.wire = Wire()
         self.deposed: list[Wire] = []
         self.lost: list[Wire] = []
-        self.poisoned: set[int] = set()
+        self.faults: dict[int, str] = {}
         self.delivered: list[ProducerBatch] = []
         self.refused: list[ProducerBatch] = []
         self.open: list[ProducerBatch] = []
@@ -315,7 +315,7 @@ class QueueStory(RuleBasedStateMachine):
     @initialize(near_the_wrap=st.booleans())
     def begin(self, near_the_wrap: bool) -> None:
         if near_the_wrap:
-            self.gather(1, False)
+            self.gather(1, None)
             self.send()
             self.read(False)
             self.answer()
@@ -323,12 +323,16 @@ class QueueStory(RuleBasedStateMachine):
             self.broker.last_sequence = SEQUENCE_MODULUS - 5
             self.broker.recent.clear()
 
-    @rule(count=st.integers(1, 3), poisoned=st.sampled_from([False, False, False, True]))
-    def gather(self, count: int, poisoned: bool) -> None:
+    @rule(
+        count=st.integers(1, 3),
+        fault=st.sampled_from([None, None, None, "refused", "too large"]),
+    )
+    def gather(self, count: int, fault: str | None) -> None:
+        """A fault is one of the batch itself: the broker finds it whenever it reads the batch."""
         batch = add(self.queue, count)
         self.open.append(batch)
-        if poisoned:
-            self.poisoned.add(id(batch))
+        if fault is not None:
+            self.faults[id(batch)] = fault
 
     @rule()
     def send(self) -> None:
@@ -349,8 +353,8 @@ class QueueStory(RuleBasedStateMachine):
         self.wire.answers.append((letter, "later" if in_trouble else self.judged(letter)))
 
     def judged(self, letter: Letter) -> str:
-        poisoned = id(letter.batch) in self.poisoned
-        return self.broker.append(letter.batch, letter.epoch, letter.sequence, poisoned)
+        fault = self.faults.get(id(letter.batch))
+        return self.broker.append(letter.batch, letter.epoch, letter.sequence, fault)
 
     @precondition(lambda self: self.wire.answers)
     @rule()
@@ -371,6 +375,12 @@ class QueueStory(RuleBasedStateMachine):
             if not self.queue.is_consequence(batch):
                 self.queue.mark_hole(batch)
             self.queue.came_back(batch)
+        elif verdict == "too large" and batch.count > 1 and not batch.done:
+            parts = [add(PartitionQueue(WHERE)) for _ in range(batch.count)]
+            self.queue.split(batch, parts)
+            batch.adopt_parts(parts)
+            place = self.open.index(batch)
+            self.open[place : place + 1] = parts
         else:
             self.queue.refused(batch)
             if not batch.done:

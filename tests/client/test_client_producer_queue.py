@@ -307,7 +307,7 @@ class QueueStory(RuleBasedStateMachine):
         self.wire = Wire()
         self.deposed: list[Wire] = []
         self.lost: list[Wire] = []
-        self.faults: dict[int, str] = {}
+        self.faults: dict[ProducerBatch, str] = {}
         self.delivered: list[ProducerBatch] = []
         self.refused: list[ProducerBatch] = []
         self.open: list[ProducerBatch] = []
@@ -332,7 +332,7 @@ class QueueStory(RuleBasedStateMachine):
         batch = add(self.queue, count)
         self.open.append(batch)
         if fault is not None:
-            self.faults[id(batch)] = fault
+            self.faults[batch] = fault
 
     @rule()
     def send(self) -> None:
@@ -353,7 +353,7 @@ class QueueStory(RuleBasedStateMachine):
         self.wire.answers.append((letter, "later" if in_trouble else self.judged(letter)))
 
     def judged(self, letter: Letter) -> str:
-        fault = self.faults.get(id(letter.batch))
+        fault = self.faults.get(letter.batch)
         return self.broker.append(letter.batch, letter.epoch, letter.sequence, fault)
 
     @precondition(lambda self: self.wire.answers)
@@ -437,9 +437,9 @@ class QueueStory(RuleBasedStateMachine):
 
     @invariant()
     def told_the_truth(self) -> None:
-        log = set(map(id, self.broker.log))
-        assert all(id(batch) in log for batch in self.delivered)
-        assert not any(id(batch) in log for batch in self.refused)
+        log = set(self.broker.log)
+        assert all(batch in log for batch in self.delivered)
+        assert not any(batch in log for batch in self.refused)
 
     def teardown(self) -> None:
         """When the trouble ends, everything left has an outcome soon."""

@@ -52,7 +52,7 @@ async def copy() -> None:
 
 
 async def check() -> None:
-    seen = []
+    seen: list[bytes] = []
     async with Consumer(
         TARGET,
         bootstrap_servers=BOOTSTRAP,

@@ -80,6 +80,7 @@ if TYPE_CHECKING:
     from ottla.client.errors import DeliveryTimedOut as DeliveryTimedOut
     from ottla.client.errors import GroupActive as GroupActive
     from ottla.client.errors import GroupMissing as GroupMissing
+    from ottla.client.errors import HandlerCancelled as HandlerCancelled
     from ottla.client.errors import IllegalState as IllegalState
     from ottla.client.errors import LogTruncation as LogTruncation
     from ottla.client.errors import MissingExtra as MissingExtra
@@ -180,7 +181,7 @@ _HOMES = {
     "ottla.client.errors": (
         "AuthenticationFailed BadAddress BadColumn BadResponse BadSetting BufferExhausted "
         "ClientError CommitFailed CommitInterrupted ConnectionLost DeliveryFailed "
-        "DeliveryTimedOut GroupActive GroupMissing IllegalState LogTruncation "
+        "DeliveryTimedOut GroupActive GroupMissing HandlerCancelled IllegalState LogTruncation "
         "MissingExtra NoBrokerReachable NoOffsetForPartition NotBytes OffsetOutOfRange "
         "PartitionUnreadable PositionTimedOut PreparedTransactionLost ProducerClosed "
         "ProducerFenced RecordDeserializationError RecordTooLarge RequestTimedOut TlsFailed "

@@ -14,7 +14,7 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 from broker_harness import Broker
 from ottla.client.consumer.consumer import Consumer
-from ottla.client.errors import BadSetting
+from ottla.client.errors import BadSetting, HandlerCancelled
 from ottla.client.values import AnyRecord, TopicPartition
 
 PARTITIONS = 2
@@ -197,6 +197,64 @@ def test_a_failing_handler_stops_everything_and_its_record_comes_again(
             seen = Seen(consumer, 13)
             await consumer.process(seen)
             assert sorted(one.offset for one in seen.records) == list(range(7, 20))
+
+    bounded(work)
+
+
+@pytest.mark.parametrize("is_taken", [False, True])
+def test_a_handler_that_waited_for_something_cancelled_has_failed(
+    group_broker: Broker, topic: str, is_taken: bool
+) -> None:
+    seed(group_broker, topic, 3)
+
+    async def work() -> None:
+        async with reader(group_broker, topic) as consumer:
+            given_up: list[Exception] = []
+
+            async def handler(record: AnyRecord) -> None:
+                if record.offset == 1:
+                    other = asyncio.create_task(asyncio.sleep(10))
+                    other.cancel()
+                    await other
+
+            def on_failure(record: AnyRecord, error: Exception) -> None:
+                given_up.append(error)
+                consumer.wakeup()
+
+            if is_taken:
+                await consumer.process(handler, on_failure=on_failure)
+            else:
+                with pytest.raises(HandlerCancelled, match="something it waited for") as raised:
+                    await consumer.process(handler)
+                given_up.append(raised.value)
+            assert isinstance(given_up[0].__cause__, asyncio.CancelledError)
+
+    bounded(work)
+
+
+@pytest.mark.parametrize("handler", [None, 5])
+def test_what_cannot_be_called_is_no_handler(
+    group_broker: Broker, topic: str, handler: Any
+) -> None:
+    async def work() -> None:
+        async with reader(group_broker, topic) as consumer:
+            with pytest.raises(TypeError, match="function of one record"):
+                await consumer.process(handler)
+            assert consumer.assignment() == frozenset()
+
+    bounded(work)
+
+
+def test_only_events_and_functions_are_taken_where_they_are_meant(
+    group_broker: Broker, topic: str
+) -> None:
+    async def work() -> None:
+        wrong: Any = 5
+        async with reader(group_broker, topic) as consumer:
+            with pytest.raises(TypeError, match=r"until: 5 is not an asyncio\.Event"):
+                await consumer.process(print, until=wrong)
+            with pytest.raises(TypeError, match="on_failure: 5 is not a function"):
+                await consumer.process(print, on_failure=wrong)
 
     bounded(work)
 

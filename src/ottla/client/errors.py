@@ -24,6 +24,7 @@
     ├── BadColumn             Arrow data whose columns are not what records are made of
     ├── IllegalState          a call that does not fit what the client is doing, or has been told
     ├── Wakeup                what a consumer's call ends with after `wakeup()`
+    ├── HandlerCancelled      a handler of `process` ended with a CancelledError of its own
     ├── CommitFailed          offsets were not committed: the group has given the partitions away
     │   └── CommitInterrupted     ... or is about to: poll, and commit again what is still here
     ├── PositionTimedOut      nobody told in time where reading is to begin
@@ -242,6 +243,17 @@ class CommitInterrupted(CommitFailed):
 class Wakeup(ClientError):
     def __init__(self) -> None:
         super().__init__("wakeup() was called")
+
+
+class HandlerCancelled(ClientError):
+    """An exception like others, where `asyncio.CancelledError` would look as if `process` itself
+    had been cancelled."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "the handler ended with asyncio.CancelledError, though nobody cancelled process(): "
+            "something it waited for was cancelled"
+        )
 
 
 class PositionTimedOut(ClientError, TimeoutError):

@@ -308,6 +308,8 @@ class Consumer(OffsetCalls):
         it; see `ParallelSettings` for the options.
         """
         runtime = self._running().cluster.runtime
+        if not callable(handler):
+            raise TypeError(f"process() takes a function of one record, not {handler!r}")
         settings = settings_from(ParallelSettings, options)
         await Processing(
             self, self._settings, self._subscriptions, runtime, handler, settings

@@ -25,6 +25,12 @@ BUFFERED_PER_WORKER = 32
 DRAIN_TIMEOUT_MS = 30_000
 
 
+_KINDS = {
+    "until": "an asyncio.Event or threading.Event",
+    "on_failure": "a function of a record and an exception",
+}
+
+
 class ParallelOptions(TypedDict, total=False):
     concurrency: int
     ordering: Ordering
@@ -65,6 +71,10 @@ class ParallelSettings:
             value = getattr(self, name)
             if value is not None and value < 1:
                 raise BadSetting(name, f"{value} is below the least allowed, 1")
+        for name, what in (("until", "is_set"), ("on_failure", "__call__")):
+            value = getattr(self, name)
+            if value is not None and not hasattr(value, what):
+                raise TypeError(f"{name}: {value!r} is not {_KINDS[name]}")
         if self.ordering not in ("key", "partition", "unordered"):
             raise BadSetting("ordering", f"{self.ordering!r} is none of: key, partition, unordered")
 

@@ -7,10 +7,12 @@ import inspect
 import itertools
 import logging
 from collections.abc import Collection, Hashable
+from typing import NoReturn
 
 from ottla.client.consumer.done_offsets import DoneOffsets
 from ottla.client.consumer.lanes import Lanes
-from ottla.client.consumer.parallel_settings import Handler, ParallelSettings
+from ottla.client.consumer.parallel_settings import Handler, OnFailure, ParallelSettings
+from ottla.client.errors import HandlerCancelled
 from ottla.client.values import AnyRecord, TopicPartition
 from ottla.runtime.runtime import Runtime
 
@@ -115,12 +117,24 @@ class Workers:
                 elif on_failure is None:
                     raise
                 else:
-                    told = on_failure(record, error)
-                    if inspect.isawaitable(told):
-                        await told
+                    await self._give_up(record, error, on_failure)
                     return
 
+    async def _give_up(self, record: AnyRecord, error: Exception, on_failure: OnFailure) -> None:
+        try:
+            told = on_failure(record, error)
+            if inspect.isawaitable(told):
+                await told
+        except asyncio.CancelledError as cancelled:
+            _raise_as_failure(cancelled)
+
     async def _call(self, record: AnyRecord) -> None:
+        try:
+            await self._call_handler(record)
+        except asyncio.CancelledError as error:
+            _raise_as_failure(error)
+
+    async def _call_handler(self, record: AnyRecord) -> None:
         if self._is_async:
             await self._handler(record)
             return
@@ -143,6 +157,15 @@ class Workers:
 def _is_async(handler: Handler) -> bool:
     call = getattr(handler, "__call__", None)  # noqa: B004, an object with an async __call__
     return inspect.iscoroutinefunction(handler) or inspect.iscoroutinefunction(call)
+
+
+def _raise_as_failure(error: asyncio.CancelledError) -> NoReturn:
+    """As it is if this task has been cancelled; else what the handler waited for was, and that is
+    a failure of its record like any other."""
+    task = asyncio.current_task()
+    if task is not None and task.cancelling():
+        raise error
+    raise HandlerCancelled() from error
 
 
 async def _is_set_within(event: asyncio.Event, seconds: float) -> bool:

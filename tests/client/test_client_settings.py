@@ -7,7 +7,7 @@ from typing import Any
 
 import pytest
 
-from ottla.client.errors import BadSetting
+from ottla.client.errors import BadAddress, BadSetting
 from ottla.client.settings.base import settings_from, with_underscores
 from ottla.client.settings.common import ClientOptions, ClientSettings
 from ottla.client.settings.consumer import ConsumerOptions, ConsumerSettings
@@ -65,6 +65,25 @@ def test_the_defaults_of_a_producer_are_kafkas() -> None:
         (ConsumerSettings, {"max_poll_records": 0}, "below the least allowed, 1"),
         (ConsumerSettings, {"group_protocol": "new"}, "classic, consumer"),
         (ClientSettings, {"security_protocol": "TLS"}, "SASL_SSL"),
+        (ClientSettings, {"bootstrap_servers": None}, "leave it out for the default"),
+        (ClientSettings, {"bootstrap_servers": 9092}, "9092 is no address; write 'localhost:9092'"),
+        (ClientSettings, {"bootstrap_servers": [9092]}, "no list of str"),
+        (ClientSettings, {"client_id": b"x"}, "it must be str"),
+        (ClientSettings, {"request_timeout_ms": 1.5}, "not a whole number"),
+        (ClientSettings, {"request_timeout_ms": True}, "not a number"),
+        (ClientSettings, {"request_timeout_ms": None}, "leave it out"),
+        (ConsumerSettings, {"group_id": 7}, "it must be str"),
+        (ConsumerSettings, {"enable_auto_commit": "no"}, "neither True nor False"),
+        (ConsumerSettings, {"auto_offset_reset": None}, "leave it out"),
+        (ConsumerSettings, {"interceptors": [5]}, r"5 has no on_consume\(\) or on_commit\(\)"),
+        (ProducerSettings, {"interceptors": 5}, "5 is not a list"),
+        (ProducerSettings, {"partitioner": "murmur2"}, "'murmur2' has no partition"),
+        (ProducerSettings, {"linger_ms": float("nan")}, "not a number to work with"),
+        (
+            ProducerSettings,
+            {"compression_type": "zstd", "compression_level": 99},
+            "above the most allowed, 22",
+        ),
     ],
 )
 def test_a_wrong_setting_is_refused_with_the_reason(
@@ -72,6 +91,20 @@ def test_a_wrong_setting_is_refused_with_the_reason(
 ) -> None:
     with pytest.raises(BadSetting, match=words):
         settings_from(kind, options)
+
+
+def test_numbers_and_truths_may_be_texts_as_in_a_properties_file() -> None:
+    options = {"enable.auto.commit": "false", "session.timeout.ms": "6000", "group.id": "g"}
+    settings = settings_from(ConsumerSettings, with_underscores(options))
+    assert settings.enable_auto_commit is False
+    assert settings.session_timeout_ms == 6000
+    assert settings_from(ProducerSettings, {"linger_ms": "0.5", "acks": "1"}).linger_ms == 0.5
+
+
+def test_an_address_that_is_none_is_refused_before_anything_is_asked() -> None:
+    with pytest.raises(BadAddress, match="HOST:PORT"):
+        settings_from(ClientSettings, {"bootstrap_servers": "localhost:port"})
+    settings_from(ClientSettings, {"bootstrap_servers": "PLAINTEXT://localhost:9092"})
 
 
 def test_idempotence_gives_way_where_other_settings_rule_it_out() -> None:

@@ -67,7 +67,8 @@ class Admin(
         return admin
 
     async def start(self) -> None:
-        """Connect; `async with` does it. Raises `NoBrokerReachable` if nobody answers."""
+        """Connect; `async with` does it. Raises `NoBrokerReachable` if nobody answers within
+        default_api_timeout_ms."""
         if self._joined is not None:
             return
         runtime = self._given_runtime
@@ -77,7 +78,7 @@ class Admin(
             runtime = self._own_runtime = OsRuntime()
         cluster = Cluster.of(self._settings, runtime)
         try:
-            await cluster.any_broker()
+            await cluster.retrying(cluster.any_broker)
         except BaseException:
             cluster.close()
             await self._close_runtime()

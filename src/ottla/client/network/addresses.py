@@ -19,7 +19,8 @@ def parse_addresses(bootstrap: str | Sequence[str]) -> list[Address]:
 
 
 def parse_address(text: str) -> Address:
-    host, port = _split(text)
+    """`HOST`, `HOST:PORT`, or as in Kafka's listeners `PLAINTEXT://HOST:PORT`."""
+    host, port = _split(text.rpartition("://")[2])
     if not host:
         raise BadAddress(text)
     if port is None:

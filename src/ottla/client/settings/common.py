@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal, TypedDict
 
+from ottla.client.errors import BadSetting
+from ottla.client.network.addresses import parse_addresses
 from ottla.client.settings.base import check_choice, check_number
 
 if TYPE_CHECKING:
     from ssl import SSLContext
+
+HOW_TO_WRITE = "write 'localhost:9092', or several in a list"
 
 SecurityProtocol = Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"]
 SaslMechanism = Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER"]
@@ -97,6 +101,7 @@ class ClientSettings:
     """For OAUTHBEARER: called, or awaited, for a token whenever one is needed."""
 
     def __post_init__(self) -> None:
+        self._check_bootstrap()
         for name in _DURATIONS_MS:
             check_number(name, getattr(self, name), low=0)
         check_choice(
@@ -112,6 +117,14 @@ class ClientSettings:
             self.sasl_mechanism,
             ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER"),
         )
+
+    def _check_bootstrap(self) -> None:
+        given = self.bootstrap_servers
+        if isinstance(given, (bytes, Mapping)) or not isinstance(given, (str, Iterable)):
+            raise BadSetting("bootstrap_servers", f"{given!r} is no address; {HOW_TO_WRITE}")
+        if not isinstance(given, str) and not all(isinstance(one, str) for one in given):
+            raise BadSetting("bootstrap_servers", f"{given!r} is no list of str; {HOW_TO_WRITE}")
+        parse_addresses(given)
 
 
 _DURATIONS_MS = (

@@ -7,7 +7,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from ottla.client.errors import BadSetting
-from ottla.client.settings.base import INT32_MAX, check_choice, check_number
+from ottla.client.settings.base import INT32_MAX, check_all, check_choice, check_number
 from ottla.client.settings.common import ClientOptions, ClientSettings
 
 if TYPE_CHECKING:
@@ -119,6 +119,7 @@ class ConsumerSettings(ClientSettings):
             )
         if self.group_instance_id is not None and not self.group_instance_id:
             raise BadSetting("group_instance_id", "it is empty; leave it out or name one")
+        check_all("interceptors", self.interceptors, ("on_consume", "on_commit"))
         self._check_reset()
 
     def _check_reset(self) -> None:

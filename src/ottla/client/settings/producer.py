@@ -7,7 +7,13 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Literal
 
 from ottla.client.errors import BadSetting
-from ottla.client.settings.base import INT32_MAX, check_choice, check_number
+from ottla.client.settings.base import (
+    INT32_MAX,
+    check_all,
+    check_choice,
+    check_methods,
+    check_number,
+)
 from ottla.client.settings.common import ClientOptions, ClientSettings
 
 if TYPE_CHECKING:
@@ -16,6 +22,10 @@ if TYPE_CHECKING:
 
 Acks = Literal[0, 1, -1, "0", "1", "-1", "all"]
 CompressionType = Literal["none", "gzip", "snappy", "lz4", "zstd"]
+
+
+LEVELS = {"gzip": (-1, 9), "lz4": (1, 17), "zstd": (-131_072, 22)}
+"""From the fastest to the smallest; the other codecs have none."""
 
 
 class ProducerOptions(ClientOptions, total=False):
@@ -120,7 +130,16 @@ class ProducerSettings(ClientSettings):
                 f"{self.delivery_timeout_ms} is less than linger_ms + request_timeout_ms "
                 f"({self.linger_ms} + {self.request_timeout_ms}): no request could end in time",
             )
+        check_all("interceptors", self.interceptors, ("on_send", "on_acknowledgement"))
+        if self.partitioner is not None and not callable(self.partitioner):
+            check_methods("partitioner", self.partitioner, ("partition",))
+        self._check_level()
         self._check_idempotence()
+
+    def _check_level(self) -> None:
+        limits = LEVELS.get(self.compression_type or "none")
+        if self.compression_level is not None and limits is not None:
+            check_number("compression_level", self.compression_level, low=limits[0], high=limits[1])
 
     def _check_idempotence(self) -> None:
         if self.transactional_id is not None and self.enable_idempotence is False:

@@ -68,7 +68,8 @@ def test_json_lines_copy_a_topic_exactly(
     copy.write_bytes(dump.out)
     assert ottla("produce", f"{topic}.copy", "-f", "json", "--file", copy, "-z", "zstd").code == 0
     again = ottla("consume", f"{topic}.copy", "-e", "--json")
-    assert again.out.replace(b".copy", b"") == dump.out
+    # Between partitions there is no order.
+    assert sorted(again.out.replace(b".copy", b"").splitlines()) == sorted(dump.out.splitlines())
     assert {r["partition"] for r in dump.json_lines if "key_base64" in r} == {1}
 
 

@@ -54,7 +54,7 @@ def test_a_closed_admin_is_of_no_use_and_closing_it_again_does_nothing(bootstrap
 
 def test_nobody_at_the_address_is_an_error_that_names_it() -> None:
     async def main() -> None:
-        async with Admin(bootstrap_servers="127.0.0.1:1"):
+        async with Admin(bootstrap_servers="127.0.0.1:1", default_api_timeout_ms=500):
             pass
 
     with pytest.raises(NoBrokerReachable, match=r"127\.0\.0\.1:1"):

@@ -24,10 +24,13 @@ from ottla.client.errors import (
     TopicMissing,
     Wakeup,
 )
+from ottla.client.producer import batch
 from ottla.client.producer.producer import Producer
 from ottla.client.producer.sent_rows import SentRange
 from ottla.client.values import TopicPartition
+from ottla.records import engine
 from ottla.records.engine import murmur2
+from ottla.records.pure.writer import PayloadWriter as PurePayloadWriter
 
 WAIT_S = 40.0
 PARTITIONS = 3
@@ -167,6 +170,32 @@ def test_rows_without_a_key_are_spread_by_batches(broker: Broker, topic: str) ->
         assert min(shares.values()) > 300
 
     bounded(work)
+
+
+@pytest.mark.parametrize(
+    "writer", [engine.PayloadWriter, PurePayloadWriter], ids=["at hand", "pure"]
+)
+def test_rows_with_and_without_keys_are_stored_in_their_order(
+    broker: Broker, topic: str, monkeypatch: pytest.MonkeyPatch, writer: type
+) -> None:
+    monkeypatch.setattr(batch, "PayloadWriter", writer)
+    keys = [b"a", None, b"b", None, b"c"]
+    table = pa.table({"key": keys, "value": [b"%d" % row for row in range(5)]})
+
+    async def main() -> None:
+        async with Admin(bootstrap_servers=broker.address) as admin:
+            await admin.create_topic(f"{topic}-one", partitions=1)
+        async with producer_of(broker) as producer:
+            (sent,) = await (await producer.send_arrow(f"{topic}-one", table))
+            assert (sent.first_offset, sent.last_offset) == (0, 4)
+        async with reader_of(broker) as reader:
+            reader.assign([TopicPartition(f"{topic}-one", 0)])
+            found = [await reader.getone() for _ in range(5)]
+        assert [(one.key, one.value) for one in found] == list(
+            zip(keys, table["value"].to_pylist(), strict=True)
+        )
+
+    bounded(main)
 
 
 def test_a_stream_is_sent_as_it_is_read(broker: Broker, topic: str) -> None:

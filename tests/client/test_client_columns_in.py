@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections import Counter
+from random import Random
 from typing import Any
 
 import pyarrow as pa
@@ -10,6 +12,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ottla.client.errors import BadColumn
+from ottla.client.producer import arrow_rows
 from ottla.client.producer.arrow_input import (
     PIECE_BYTES,
     PIECE_ROWS,
@@ -25,9 +28,13 @@ from ottla.client.producer.arrow_rows import (
     grouped,
     largest_record,
     partitions_of,
+    settled,
 )
+from ottla.client.producer.partitioners import StickyChoice
+from ottla.records import engine as engine_at_hand
 from ottla.records.engine import PayloadWriter, murmur2
 from ottla.records.payload import decode_records
+from ottla.records.pure import murmur2 as pure_engine
 from ottla.records.record import Record
 
 NOW_MS = 1_700_000_000_000
@@ -315,3 +322,69 @@ def test_only_a_reader_is_a_stream() -> None:
     table = pa.table({"value": ["a"]})
     assert is_stream(table.to_reader())
     assert not is_stream(table)
+
+
+def test_times_before_1970_are_refused_as_send_refuses_them() -> None:
+    for times in (pa.array([1, -5], pa.int64()), pa.array([-1, None], pa.timestamp("s"))):
+        batch = pa.record_batch({"value": ["a", "b"], "at": times})
+        with pytest.raises(BadColumn, match="'at': has the time -.* must not be negative"):
+            written(batch, NAMES._replace(timestamp="at"))
+
+
+class Loads:
+    def __init__(self, count: int) -> None:
+        self.count = count
+
+    def queue_sizes(self) -> tuple[list[int], list[int]]:
+        return list(range(self.count)), [0] * self.count
+
+
+@pytest.mark.parametrize("engine", [engine_at_hand, pure_engine], ids=["at hand", "pure"])
+@given(
+    keys=st.lists(st.none() | st.binary(max_size=3), min_size=1, max_size=60),
+    partition_count=st.integers(1, 6),
+    batch_size=st.integers(20, 400),
+    produced=st.integers(0, 500),
+    seed=st.integers(0, 9),
+)
+def test_rows_with_and_without_keys_keep_the_order_of_rows_in_each_partition(
+    engine: Any,
+    keys: list[bytes | None],
+    partition_count: int,
+    batch_size: int,
+    produced: int,
+    seed: int,
+) -> None:
+    batch = pa.record_batch({"key": pa.array(keys, pa.binary()), "value": ["x"] * len(keys)})
+    sticky = StickyChoice(Loads(partition_count), Random(seed), adaptive=True)
+    sticky.produced = produced
+    names = NAMES.found_in(batch.schema)
+    columns = column_buffers(batch, names, NOW_MS)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(arrow_rows, "partition_rows", engine.partition_rows)
+        partitions = partitions_of(batch, names, columns, partition_count)
+    groups = grouped(settled(partitions, columns, sticky, batch_size), batch.num_rows)
+    found = {group.partition: rows_of(group, batch.num_rows) for group in groups}
+    assert len(found) == len(groups)
+    assert all(rows == sorted(rows) for rows in found.values())
+    assert sorted(row for rows in found.values() for row in rows) == list(range(len(keys)))
+    if all(key is None for key in keys):
+        assert set(found) == {ANY_PARTITION}
+        return
+    where = {row: partition for partition, rows in found.items() for row in rows}
+    for row, key in enumerate(keys):
+        assert 0 <= where[row] < partition_count
+        if key is not None:
+            assert where[row] == (murmur2(key) & 0x7FFFFFFF) % partition_count
+
+
+def test_rows_without_keys_move_on_after_a_batch_of_them() -> None:
+    keys = [b"k", *[None] * 2_000]
+    batch = pa.record_batch({"key": pa.array(keys, pa.binary()), "value": ["x" * 90] * 2_001})
+    columns = column_buffers(batch, NAMES, NOW_MS)
+    sticky = StickyChoice(Loads(50), Random(1), adaptive=True)
+    found = settled(partitions_of(batch, NAMES, columns, 50), columns, sticky, 10_000)
+    assert found is not None
+    sizes = Counter(found.to_pylist()[1:])
+    assert len(sizes) > 10
+    assert max(sizes.values()) < 800

@@ -17,9 +17,12 @@ from ottla.records.engine import partition_rows
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from ottla.client.producer.partitioners import StickyChoice
+
 ANY_PARTITION = -1
 RECORD_OVERHEAD_MAX = 61 + 36
 """Batch header, and the lengths, attributes and deltas of a record at their longest."""
+RECORD_OVERHEAD_LIKELY = 10
 HEADER_OVERHEAD_MAX = 10
 
 _INT32_BYTES, _INT64_BYTES = 4, 8
@@ -43,7 +46,9 @@ class Group(NamedTuple):
 
 def column_buffers(piece: pa.RecordBatch, names: ColumnNames, now_ms: int) -> ColumnBuffers:
     key = _NO_BYTES if names.key is None else _bytes_buffers(piece[names.key])
-    times = None if names.timestamp is None else _times(piece[names.timestamp], now_ms)
+    times = (
+        None if names.timestamp is None else _times(piece[names.timestamp], names.timestamp, now_ms)
+    )
     headers = () if names.headers is None else _headers(piece[names.headers], names.headers)
     return ColumnBuffers(
         piece.num_rows, None, times, *key, *_bytes_buffers(piece[names.value]), *headers
@@ -93,11 +98,14 @@ def _narrowed(array: pa.Array) -> tuple[Any, Any]:
     return narrow.buffers()[1], b"" if data is None else data.slice(first, last - first)
 
 
-def _times(array: pa.Array, now_ms: int) -> Any:
+def _times(array: pa.Array, name: str, now_ms: int) -> Any:
     """Milliseconds; finer units are cut off, times without a zone are UTC, null is now."""
     pa = load_pyarrow()
     if pa.types.is_timestamp(array.type):
         array = array.cast(pa.timestamp("ms", tz=array.type.tz), safe=False).cast(pa.int64())
+    earliest = load_compute().min(array).as_py()
+    if earliest is not None and earliest < 0:
+        raise BadColumn(name, f"has the time {earliest} ms; times must not be negative")
     return _fixed_buffer(array.fill_null(now_ms) if array.null_count else array, _INT64_BYTES)
 
 
@@ -127,14 +135,21 @@ def largest_record(columns: ColumnBuffers) -> tuple[int, int]:
     """Bytes of the largest record, batch header included, and its row. At most: lengths are counted
     as if they were long."""
     pa, pc = load_pyarrow(), load_compute()
+    sizes = _content_sizes(columns)
+    largest = pc.max(sizes).as_py()
+    row = pc.index(sizes, pa.scalar(largest, sizes.type)).as_py()
+    return largest + RECORD_OVERHEAD_MAX, row
+
+
+def _content_sizes(columns: ColumnBuffers) -> pa.Array:
+    """Bytes of key, value and headers of each row."""
+    pc = load_compute()
     sizes = _lengths(columns.value_offsets, columns.count)
     if columns.key_offsets is not None:
         sizes = pc.add(sizes, _lengths(columns.key_offsets, columns.count))
     if columns.header_offsets is not None:
         sizes = pc.add(sizes, _header_sizes(columns))
-    largest = pc.max(sizes).as_py()
-    row = pc.index(sizes, pa.scalar(largest, sizes.type)).as_py()
-    return largest + RECORD_OVERHEAD_MAX, row
+    return sizes
 
 
 def _lengths(offsets: Any, count: int) -> pa.Array:
@@ -187,6 +202,31 @@ def _named_partitions(array: pa.Array, name: str, partition_count: int) -> pa.Ar
                 name, f"has partition {number}, the topic has {partition_count} from 0 on"
             )
     return array.cast(pa.int32())
+
+
+def settled(
+    partitions: pa.Array | None, columns: ColumnBuffers, sticky: StickyChoice, batch_size: int
+) -> pa.Array | None:
+    """Where only some rows may go anywhere, say where to: a batch's worth of them to each choice.
+
+    They share partitions with other rows then, and the order of rows holds for all of a partition.
+    """
+    pa, pc = load_pyarrow(), load_compute()
+    if partitions is None:
+        return None
+    bounds = pc.min_max(partitions).as_py()
+    if bounds["min"] != ANY_PARTITION or bounds["max"] == ANY_PARTITION:
+        return partitions
+    is_free = pc.equal(partitions, ANY_PARTITION)
+    sizes = pc.if_else(is_free, pc.add(_content_sizes(columns), RECORD_OVERHEAD_LIKELY), 0)
+    ends = pc.add(pc.cumulative_sum(sizes), sticky.produced)
+    turns = pc.divide(pc.subtract(ends, sizes), batch_size)
+    choices = [sticky.current]
+    for _ in range(pc.max(turns).as_py()):
+        sticky.move()
+        choices.append(sticky.current)
+    sticky.produced = ends[-1].as_py() % batch_size
+    return pc.if_else(is_free, pa.array(choices, pa.int32()).take(turns), partitions)
 
 
 def grouped(partitions: pa.Array | None, count: int) -> list[Group]:

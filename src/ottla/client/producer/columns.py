@@ -19,6 +19,7 @@ from ottla.client.producer.arrow_rows import (
     grouped,
     largest_record,
     partitions_of,
+    settled,
 )
 from ottla.client.producer.sent_rows import SentRows
 from ottla.client.producer.topic_route import TopicRoute
@@ -108,7 +109,10 @@ class RowIntake:
             return [Group(self._partition, None, 0, count)]
         if not route.by_key:
             columns = columns._replace(key_offsets=None)
-        groups = grouped(partitions_of(piece, self._names, columns, route.count), count)
+        partitions = partitions_of(piece, self._names, columns, route.count)
+        if route.sticky is not None:
+            partitions = settled(partitions, columns, route.sticky, route.payload_limit)
+        groups = grouped(partitions, count)
         if route.sticky is None and (self._names.partition is None or groups[0].partition < 0):
             raise IllegalState(
                 "send_arrow cannot ask a partitioner of your own for every row: "

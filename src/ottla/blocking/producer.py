@@ -22,6 +22,7 @@ from ottla.blocking.parcels import Packer
 from ottla.blocking.sent import Sent, SentRows
 from ottla.blocking.transaction_calls import TransactionCalls
 from ottla.client.errors import BufferExhausted, IllegalState, ProducerClosed
+from ottla.client.producer.arguments import check_callback, check_partition, check_topic
 from ottla.client.producer.producer import Producer as AsyncProducer
 from ottla.client.settings.base import settings_from
 from ottla.client.settings.producer import ProducerOptions, ProducerSettings
@@ -159,7 +160,15 @@ class Producer(TransactionCalls):
         value, key, pairs, size = self._packer.pack(topic, value, key, headers)
         if timestamp_ms is None:
             timestamp_ms = int(time() * 1000)
+        elif timestamp_ms < 0:
+            raise ValueError(f"timestamp_ms is {timestamp_ms}; it must not be negative")
+        if partition is not None:
+            check_partition(partition)
+        if on_delivery is not None:
+            check_callback(on_delivery)
         route = engine.routes.usable.get(topic)
+        if route is None:
+            check_topic(topic)
         rest = (pairs, partition, timestamp_ms, on_delivery)
         if route is None or (partition is not None and not 0 <= partition < route.count):
             return self._send_waiting(topic, value, key, *rest)

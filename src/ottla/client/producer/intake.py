@@ -11,6 +11,7 @@ from typing import Any
 
 from ottla.client.errors import NotBytes, ProducerClosed, RecordTooLarge, TopicMissing
 from ottla.client.producer.accumulator import Accumulator
+from ottla.client.producer.arguments import bad_headers, check_callback, check_partition
 from ottla.client.producer.batch import OnDelivery
 from ottla.client.producer.identity import IdentityKeeper
 from ottla.client.producer.interceptors import Interceptors, ProducerRecord
@@ -117,8 +118,13 @@ class Intake:
             else:
                 sticky = route.sticky
                 partition = route.chosen(key, value) if sticky is None else sticky.current
-        elif not 0 <= partition < route.count:
-            return None
+        else:
+            if type(partition) is not int:
+                check_partition(partition)
+            if not 0 <= partition < route.count:
+                return None
+        if on_delivery is not None and not callable(on_delivery):
+            check_callback(on_delivery)
         sent = self._append(route, partition, sticky, size, timestamp, key, value, pairs)
         if on_delivery is not None:
             sent.on_delivery(on_delivery)
@@ -196,6 +202,10 @@ class Intake:
         on_delivery: OnDelivery | None,
     ) -> Sent:
         """Take the record, whatever that needs, within `max_block_ms`."""
+        if partition is not None:
+            check_partition(partition)
+        if on_delivery is not None:
+            check_callback(on_delivery)
         record = ProducerRecord(
             topic, value, key, header_pairs(headers or ()), partition, timestamp_ms
         )
@@ -271,13 +281,21 @@ def plain_bytes(value: Any, what: str) -> bytes | bytearray | memoryview:
 def header_pairs(headers: Headers) -> Pairs:
     if isinstance(headers, Mapping):
         return tuple(headers.items())
-    return headers if isinstance(headers, (list, tuple)) else tuple(headers)
+    if isinstance(headers, (list, tuple)):
+        return headers
+    if isinstance(headers, str) or not isinstance(headers, Iterable):
+        raise bad_headers(headers)
+    return tuple(headers)
 
 
 def headers_size(headers: Pairs) -> int:
     """At most; names are counted as if each character took four bytes."""
     size = 0
-    for name, value in headers:
+    for pair in headers:
+        try:
+            name, value = pair
+        except (TypeError, ValueError):
+            raise bad_headers(pair) from None
         if not isinstance(name, str):
             raise TypeError(f"the name of a header is {type(name).__name__}, not str")
         size += HEADER_OVERHEAD_MAX + 4 * len(name)

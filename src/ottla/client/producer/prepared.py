@@ -49,6 +49,10 @@ class PreparedTransaction(NamedTuple):
 
     @classmethod
     def parse(cls, text: str) -> PreparedTransaction:
+        if not isinstance(text, str):
+            raise TypeError(
+                f"the text of a prepared transaction is a str, not {type(text).__name__}"
+            )
         try:
             producer_id, epoch, content, transactional_id = text.split(":", 3)
             if content not in (_EMPTY, _OPEN):

@@ -9,6 +9,7 @@ from typing import Protocol
 from ottla.client.errors import TopicMissing
 from ottla.client.network.cluster import Cluster
 from ottla.client.network.metadata import ClusterView
+from ottla.client.producer.arguments import check_topic
 from ottla.client.producer.partition_queue import PartitionQueue
 from ottla.client.producer.partitioners import partitioner_of
 from ottla.client.producer.topic_route import TopicRoute
@@ -48,6 +49,7 @@ class Routes:
         Waits for a topic until the deadline; for a partition it asks once, because new ones are
         made rarely and wrong numbers are given often.
         """
+        check_topic(topic)
         asked_at = None
         while True:
             route = self.usable.get(topic)
@@ -70,6 +72,7 @@ class Routes:
         if known is not None and known.error_code:
             code = ErrorCode.of(known.error_code)
             if not code.retriable:
+                self._wanted.discard(topic)
                 self._cluster.unwatch([topic])
                 raise KafkaError(code, f"topic {topic!r}: {code.message}")
 

@@ -70,6 +70,8 @@ class TransactionMethods:
         `group` is `consumer.group_metadata()`: by it the coordinator refuses the offsets of a
         consumer whose partitions another one has by now.
         """
+        if not isinstance(group, GroupMetadata):
+            raise TypeError(f"the group is {group!r}; give consumer.group_metadata()")
         checked = {
             TopicPartition(*partition): _offset(partition, given)
             for partition, given in offsets.items()

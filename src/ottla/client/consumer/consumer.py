@@ -7,17 +7,19 @@ async with Consumer("payments", group_id="ledger") as consumer:
 
 from __future__ import annotations
 
+import asyncio
 import re
 from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any, Unpack
 
 from ottla.client.arrow import load_pyarrow
+from ottla.client.consumer import arguments
 from ottla.client.consumer.columns import empty_batch
 from ottla.client.consumer.core import Core
 from ottla.client.consumer.delivery import Chunk
 from ottla.client.consumer.fetch_buffer import FetchedBatch
 from ottla.client.consumer.interceptors import Interceptors
-from ottla.client.consumer.offset_calls import OffsetCalls, flat
+from ottla.client.consumer.offset_calls import OffsetCalls
 from ottla.client.consumer.parallel import Processing
 from ottla.client.consumer.parallel_settings import Handler, ParallelOptions, ParallelSettings
 from ottla.client.consumer.record_decoder import RecordDecoder
@@ -77,10 +79,15 @@ class Consumer(OffsetCalls):
         self._given_cluster: Cluster | None = None
         self._core: Core | None = None
         self._is_closed = False
+        self._closing: asyncio.Future[None] | None = None
+        self._closing_task: asyncio.Task[Any] | None = None
         self._membership: Any = _NotStarted()
         self._in_hand = self._subscriptions.in_hand
         self._chunk: Chunk | None = None
         self._hand: Iterator[AnyRecord] = iter(())
+        if not all(isinstance(one, str) for one in topics):
+            raise TypeError(f'topics are given one by one: Consumer("a", "b"), not {topics[0]!r}')
+        arguments.checked_listener(listener)
         if topics:
             self.subscribe(topics, listener=listener)
 
@@ -126,13 +133,29 @@ class Consumer(OffsetCalls):
 
         Within `timeout_ms`, however the cluster is. Iteration ends; so does a poll under way.
         """
-        self._drop_hand()
-        self._subscriptions.settle()
+        if self._closing is None:
+            if self._core is not None:
+                self._core.check_loop()
+            self._drop_hand()
+            self._subscriptions.settle()
         await self._close(timeout_ms)
 
     async def _close(self, timeout_ms: int) -> None:
-        if self._is_closed:
-            return
+        """Once. Whoever closes meanwhile waits until it is done, but for a listener: the closing
+        waits for that."""
+        task = asyncio.current_task()
+        if self._closing is None:
+            if self._core is not None:
+                self._core.check_loop()
+            self._closing, self._closing_task = asyncio.get_running_loop().create_future(), task
+            try:
+                await self._shut_down(timeout_ms)
+            finally:
+                self._closing.set_result(None)
+        elif not self._closing.done() and task is not self._closing_task:
+            await asyncio.shield(self._closing)
+
+    async def _shut_down(self, timeout_ms: int) -> None:
         self._is_closed = True
         self._drop_hand()
         core = self._core
@@ -175,6 +198,13 @@ class Consumer(OffsetCalls):
             return self._core.membership
         return self._running().membership
 
+    def _group_here(self) -> Membership:
+        """For calls that wait."""
+        group = self._group()
+        if self._core is not None:
+            self._core.check_loop()
+        return group
+
     # What to read
 
     def subscribe(
@@ -193,8 +223,10 @@ class Consumer(OffsetCalls):
         is_matched_here = (
             self._settings.group_id is None or self._settings.group_protocol == "classic"
         )
-        if isinstance(pattern, str) and is_matched_here:
-            pattern = re.compile(pattern)  # in the new protocol the broker matches it
+        # In the new protocol the broker matches a plain text, by rules of its own.
+        if pattern is not None and (is_matched_here or not isinstance(pattern, str)):
+            pattern = arguments.matchable(pattern)
+        arguments.checked_listener(listener)
         self._subscriptions.subscribe(topics, pattern, listener)
         if self._core is not None:
             self._running().membership.subscription_changed()
@@ -210,7 +242,7 @@ class Consumer(OffsetCalls):
         """Read nothing any more, and leave the group."""
         self._drop_hand()
         if self._core is not None:
-            await self._running().membership.leave()
+            await self._group_here().leave()
         self._subscriptions.unsubscribe()
 
     def assignment(self) -> frozenset[TopicPartition]:
@@ -222,10 +254,10 @@ class Consumer(OffsetCalls):
     def pause(self, *partitions: TopicPartition | Iterable[TopicPartition]) -> None:
         """Hand out nothing of these until `resume`. What has been fetched of them is kept."""
         self._drop_hand()
-        self._subscriptions.pause(flat(partitions))
+        self._subscriptions.pause(arguments.flat(partitions))
 
     def resume(self, *partitions: TopicPartition | Iterable[TopicPartition]) -> None:
-        self._subscriptions.resume(flat(partitions))
+        self._subscriptions.resume(arguments.flat(partitions))
         self._reading_changed()
 
     def paused(self) -> frozenset[TopicPartition]:
@@ -248,8 +280,8 @@ class Consumer(OffsetCalls):
         """
         core = self._running()
         self._drop_hand()
-        limit = max_records or self._settings.max_poll_records
-        deadline = core.cluster.runtime.clock.now() + timeout_ms / 1000
+        limit = arguments.checked_limit(max_records) or self._settings.max_poll_records
+        deadline = core.cluster.runtime.clock.now() + arguments.timeout_s(timeout_ms)
         found = await core.wait_for(lambda: core.delivery.poll(limit), deadline)
         if found and self._interceptors:
             return self._interceptors.on_consume(found)
@@ -258,7 +290,7 @@ class Consumer(OffsetCalls):
     async def batches(self, max_records: int | None = None) -> AsyncIterator[list[AnyRecord]]:
         """Lists of records of one partition each, as they come, until the consumer is closed."""
         core = self._running()
-        limit = max_records or self._settings.max_poll_records
+        limit = arguments.checked_limit(max_records) or self._settings.max_poll_records
         while not self._is_closed:
             self._drop_hand()
             chunk = await core.wait_for(lambda: core.delivery.next_chunk(limit), FOREVER)
@@ -285,7 +317,8 @@ class Consumer(OffsetCalls):
         load_pyarrow()  # before anything counts as handed out
         core = self._running()
         self._drop_hand()
-        deadline = core.cluster.runtime.clock.now() + timeout_ms / 1000
+        deadline = core.cluster.runtime.clock.now() + arguments.timeout_s(timeout_ms)
+        arguments.checked_limit(max_records)
         take = core.columns.take
         found = await core.wait_for(lambda: take(max_records, headers=headers), deadline)
         return empty_batch(headers) if found is None else found
@@ -324,7 +357,7 @@ class Consumer(OffsetCalls):
         """
         core = self._running()
         self._drop_hand()
-        deadline = core.cluster.runtime.clock.now() + timeout_ms / 1000
+        deadline = core.cluster.runtime.clock.now() + arguments.timeout_s(timeout_ms)
         return await core.wait_for(lambda: core.delivery.take_batches(max_bytes), deadline) or []
 
     async def getone(self) -> AnyRecord:
@@ -395,7 +428,7 @@ class Consumer(OffsetCalls):
     ) -> None:
         """Commit these offsets, each of the next record to read; without any, all records that were
         handed out, the one in your hands included."""
-        await self._group().commit(self._to_commit(offsets))
+        await self._group_here().commit(self._to_commit(offsets))
 
     def commit_async(
         self,
@@ -403,6 +436,8 @@ class Consumer(OffsetCalls):
         callback: CommitCallback | None = None,
     ) -> None:
         """The same in the background; `callback(offsets, error)` runs in a later call."""
+        if callback is not None and not callable(callback):
+            raise TypeError(f"callback={callback!r} is not a function of offsets and an error")
         self._group().commit_soon(self._to_commit(offsets), callback)
 
     def _to_commit(
@@ -410,16 +445,14 @@ class Consumer(OffsetCalls):
     ) -> dict[TopicPartition, OffsetAndMetadata]:
         if offsets is None:
             return self._subscriptions.positions()
-        return {
-            TopicPartition(*one): OffsetAndMetadata(at) if isinstance(at, int) else at
-            for one, at in offsets.items()
-        }
+        asked = arguments.by_partition(offsets, "offsets")
+        return {one: arguments.offset(one, at) for one, at in asked.items()}
 
     async def committed(
         self, partitions: Iterable[TopicPartition]
     ) -> dict[TopicPartition, OffsetAndMetadata | None]:
         """What the group has committed; None where it has nothing."""
-        return await self._group().committed(list(partitions))
+        return await self._group_here().committed(arguments.partitions(partitions))
 
     def group_metadata(self) -> GroupMetadata:
         """For `Producer.send_offsets_to_transaction`."""

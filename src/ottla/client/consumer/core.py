@@ -21,12 +21,12 @@ from ottla.client.consumer.membership import make_membership
 from ottla.client.consumer.positions import Positions
 from ottla.client.consumer.record_decoder import RecordDecoder
 from ottla.client.consumer.subscriptions import Subscriptions
+from ottla.client.consumer.topic_errors import TopicErrors
 from ottla.client.consumer.wake_signal import WakeSignal
 from ottla.client.errors import IllegalState, Wakeup
 from ottla.client.network.cluster import Cluster
 from ottla.client.network.metadata import ClusterView
 from ottla.client.settings.consumer import ConsumerSettings
-from ottla.protocol.errors import ErrorCode, KafkaError
 
 T = TypeVar("T")
 
@@ -79,6 +79,13 @@ class Core:
         """Nothing is handed out any more."""
         self.is_gone = False
         """The group has been left too."""
+        self._loop = asyncio.get_running_loop()
+        self._topic_errors = TopicErrors(
+            subscriptions,
+            self._clock.now,
+            self._raise_later,
+            creates=settings.allow_auto_create_topics,
+        )
         self._stop_watching = cluster.on_change(self._metadata_changed)
         subscriptions.assignment_changed = self.assignment_changed
 
@@ -137,12 +144,7 @@ class Core:
         self._signal.set()
 
     def _metadata_changed(self, view: ClusterView) -> None:
-        for name in {one.topic for one in self.subscriptions.states}:
-            topic = view.topics.get(name)
-            if topic is not None and topic.error_code:
-                code = ErrorCode.of(topic.error_code)
-                if not code.retriable:
-                    self._raise_later(KafkaError(code, f"topic {name!r}: {code.message}"))
+        self._topic_errors.look(view)
         self._fetcher.send()
 
     def _raise_later(self, error: Exception) -> None:
@@ -181,11 +183,23 @@ class Core:
     def _enter(self) -> None:
         if self.is_closed:
             raise IllegalState("the consumer is closed")
+        self.check_loop()
+        if self.subscriptions.is_empty:
+            raise IllegalState(
+                "the consumer is to read nothing: call subscribe() or assign() first"
+            )
         if self._is_waiting:
             raise IllegalState(
                 "another task is waiting for records of this consumer; give each task its own"
             )
         self._is_waiting = True
+
+    def check_loop(self) -> None:
+        """What waits in one event loop would never be woken in another."""
+        if asyncio.get_running_loop() is not self._loop:
+            raise IllegalState(
+                "the consumer was made on another event loop; start, use and close it on one"
+            )
 
     async def _attend(self, deadline: float) -> None:
         if not self.membership.needs_attention:

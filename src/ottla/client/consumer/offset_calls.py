@@ -6,8 +6,8 @@ from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING
 
 from ottla.client.admin.offsets import find_offsets
+from ottla.client.consumer import arguments
 from ottla.client.consumer.partition_state import EARLIEST, LATEST, UNKNOWN
-from ottla.client.errors import IllegalState
 from ottla.client.network.leaders import all_or_raise
 from ottla.client.values import OffsetAndMetadata, OffsetAndTimestamp, TopicPartition
 
@@ -32,8 +32,10 @@ class OffsetCalls:
     async def position(self, partition: TopicPartition, timeout_ms: float | None = None) -> int:
         """The offset of the next record that will be handed out; waits until it is known."""
         core = self._running()
+        core.check_loop()
         limit_ms = self._settings.default_api_timeout_ms if timeout_ms is None else timeout_ms
-        return await core.positions.known(self._subscriptions.state(partition), limit_ms / 1000)
+        state = self._subscriptions.state(arguments.partition(partition))
+        return await core.positions.known(state, arguments.timeout_s(limit_ms))
 
     def lag(self) -> dict[TopicPartition, int]:
         """Records between each position and the end, as last heard from a broker."""
@@ -50,10 +52,9 @@ class OffsetCalls:
     def seek(self, partition: TopicPartition, offset: int | OffsetAndMetadata) -> None:
         """Go on at this offset. What was fetched is dropped; nothing is asked for before the next
         poll, so that an offset the log does not hold shows there."""
-        at = OffsetAndMetadata(offset) if isinstance(offset, int) else offset
-        if at.offset < 0:
-            raise IllegalState(f"{TopicPartition(*partition)}: there is no offset {at.offset}")
-        self._subscriptions.seek(partition, at.offset, at.leader_epoch)
+        one = arguments.partition(partition)
+        at = arguments.offset(one, offset)
+        self._subscriptions.seek(one, at.offset, at.leader_epoch)
         self._reading_changed()
 
     def seek_to_beginning(self, *partitions: TopicPartition | Iterable[TopicPartition]) -> None:
@@ -66,16 +67,14 @@ class OffsetCalls:
 
     def seek_to_time(self, times: Mapping[TopicPartition, int]) -> None:
         """Go to the first record at or after a time in ms; to the end, if there is none."""
-        for partition, time_ms in times.items():
-            if time_ms < 0:
-                raise IllegalState(f"{TopicPartition(*partition)}: there is no time {time_ms} ms")
-            self._subscriptions.reset(partition, time_ms)
+        for one, at in arguments.by_partition(times, "times").items():
+            self._subscriptions.reset(one, arguments.time_ms(one, at))
         self._reading_changed()
 
     def _seek_all(
         self, partitions: Iterable[TopicPartition | Iterable[TopicPartition]], to: int
     ) -> None:
-        for state in self._subscriptions.chosen(flat(partitions)):
+        for state in self._subscriptions.chosen(arguments.flat(partitions)):
             self._subscriptions.reset(state.partition, to)
         self._reading_changed()
 
@@ -85,26 +84,27 @@ class OffsetCalls:
         self, times: Mapping[TopicPartition, int]
     ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
         """The first record at or after a time in ms, of any partitions; None: all are older."""
-        found = await self._find(times)
+        asked = arguments.by_partition(times, "times")
+        found = await self._find({one: arguments.time_ms(one, at) for one, at in asked.items()})
         return {one: None if at.offset == UNKNOWN else at for one, at in found.items()}
 
     async def beginning_offsets(
         self, partitions: Iterable[TopicPartition]
     ) -> dict[TopicPartition, int]:
-        found = await self._find(dict.fromkeys(partitions, EARLIEST))
+        found = await self._find(dict.fromkeys(arguments.partitions(partitions), EARLIEST))
         return {one: at.offset for one, at in found.items()}
 
     async def end_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
         """Behind the last record; with read_committed, behind the last that is decided."""
-        found = await self._find(dict.fromkeys(partitions, LATEST))
+        found = await self._find(dict.fromkeys(arguments.partitions(partitions), LATEST))
         return {one: at.offset for one, at in found.items()}
 
     async def _find(
         self, at: Mapping[TopicPartition, int]
     ) -> dict[TopicPartition, OffsetAndTimestamp]:
-        wanted = {TopicPartition(*one): place for one, place in at.items()}
-        cluster = self._running().cluster
-        return all_or_raise(await find_offsets(cluster, wanted, self._settings.isolation_level))
+        core = self._running()
+        core.check_loop()
+        return all_or_raise(await find_offsets(core.cluster, at, self._settings.isolation_level))
 
     async def partitions_for_topic(self, topic: str) -> frozenset[int]:
         """The numbers of its partitions; `TopicMissing` if there is none."""
@@ -119,16 +119,3 @@ class OffsetCalls:
         return frozenset(
             name for name, topic in view.topics.items() if not (hidden and topic.internal)
         )
-
-
-def flat(
-    partitions: Iterable[TopicPartition | Iterable[TopicPartition]],
-) -> list[TopicPartition]:
-    """Partitions one by one or in lists, as one list."""
-    found: list[TopicPartition] = []
-    for one in partitions:
-        if isinstance(one, TopicPartition):
-            found.append(one)
-        else:
-            found.extend(one)
-    return found

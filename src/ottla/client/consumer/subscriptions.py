@@ -19,6 +19,8 @@ from collections.abc import Callable, Iterable
 from re import Pattern
 from typing import TYPE_CHECKING
 
+from ottla.client.consumer.arguments import partitions as as_partitions
+from ottla.client.consumer.arguments import topic_names
 from ottla.client.consumer.partition_state import PartitionState
 from ottla.client.errors import IllegalState
 from ottla.client.values import AnyRecord, OffsetAndMetadata, TopicPartition
@@ -61,6 +63,11 @@ class Subscriptions:
         """Whether the group decides which partitions are read here."""
         return bool(self.topics) or self.pattern is not None
 
+    @property
+    def is_empty(self) -> bool:
+        """Whether nothing can ever come, as nothing was said about what to read."""
+        return not (self.is_subscribed or self.is_manual)
+
     def subscribe(
         self,
         topics: Iterable[str] | None = None,
@@ -71,9 +78,7 @@ class Subscriptions:
         self._refuse_mixing(self.is_manual, "subscribe()", "assign()")
         if pattern is not None and topics is not None:
             raise IllegalState("subscribe() takes topics or a pattern, not both")
-        if isinstance(topics, str):
-            raise IllegalState(f"subscribe() takes a list of topics: write [{topics!r}]")
-        names = frozenset(topics or ())
+        names = frozenset() if topics is None else topic_names(topics)
         if self.is_subscribed and (pattern is None) != (self.pattern is None):
             raise IllegalState(
                 "a consumer subscribes to names or to a pattern; call unsubscribe() in between"
@@ -92,7 +97,7 @@ class Subscriptions:
     def assign(self, partitions: Iterable[TopicPartition]) -> None:
         """Read exactly these; those that were assigned before keep their positions."""
         self._refuse_mixing(self.is_subscribed, "assign()", "subscribe()")
-        wanted = frozenset(TopicPartition(*one) for one in partitions)
+        wanted = frozenset(as_partitions(partitions))
         self.is_manual = bool(wanted)
         self._change(wanted - self.states.keys(), self.states.keys() - wanted)
 

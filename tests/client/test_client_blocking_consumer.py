@@ -4,8 +4,11 @@ from __future__ import annotations
 
 import os
 import signal
+import subprocess
+import sys
 import threading
 import time
+from typing import Any
 
 import pytest
 from admin_tools import fill
@@ -226,3 +229,87 @@ def test_columns_come_without_await(group_broker: Broker, topic: str) -> None:
             if rows == 20:
                 break
         assert consumer.fetch_arrow(0).num_rows == 0
+
+
+class Slow(RebalanceListener):
+    """Closes too, which must not wait for itself, and takes its time."""
+
+    def __init__(self) -> None:
+        self.consumer: Consumer | None = None
+        self.is_closing = threading.Event()
+        self.is_done = False
+
+    def on_partitions_revoked(self, partitions: frozenset[TopicPartition]) -> None:
+        assert self.consumer is not None
+        self.is_closing.set()
+        self.consumer.close()
+        time.sleep(0.3)
+        self.is_done = True
+
+
+def test_closing_while_another_thread_closes_waits_for_the_end(
+    group_broker: Broker, topic: str
+) -> None:
+    prepare(group_broker, topic, 1)
+    listener = Slow()
+    options = {"bootstrap_servers": group_broker.address, "group_id": topic}
+    listener.consumer = consumer = Consumer(topic, listener=listener, **options)
+    consumer.start()
+    while not consumer.assignment():
+        consumer.poll(100)
+    first = threading.Thread(target=consumer.close)
+    first.start()
+    assert listener.is_closing.wait(20)
+    consumer.close()
+    assert listener.is_done
+    first.join(20)
+    assert not first.is_alive()
+
+
+CLOSED_BY = {
+    "atexit": "import atexit; atexit.register(consumer.close)",
+    "a thread that outlives the main one": """
+def later():
+    time.sleep(0.3)
+    consumer.poll(100)
+    consumer.close()
+threading.Thread(target=later).start()
+""",
+    "two threads": "threading.Thread(target=consumer.close).start(); consumer.close()",
+    "nobody": "",
+}
+
+
+@pytest.mark.parametrize("closed_by", CLOSED_BY)
+def test_a_consumer_may_be_closed_while_the_interpreter_ends(
+    group_broker: Broker, topic: str, closed_by: str
+) -> None:
+    prepare(group_broker, topic, 1)
+    program = f"""
+import threading, time
+from ottla.blocking import Consumer
+consumer = Consumer({topic!r}, bootstrap_servers={group_broker.address!r}, group_id={topic!r})
+consumer.start()
+consumer.poll(100)
+{CLOSED_BY[closed_by]}
+"""
+    ended = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, timeout=40, check=False
+    )
+    assert (ended.returncode, ended.stderr) == (0, "")
+
+
+def test_a_listener_is_looked_at_before_anything_starts() -> None:
+    wrong: Any = 5
+    with pytest.raises(TypeError, match="listener=5 is not a RebalanceListener"):
+        Consumer("a", listener=wrong)
+    with pytest.raises(TypeError, match="listener=5 is not a RebalanceListener"):
+        Consumer().subscribe(["a"], listener=wrong)
+
+
+def test_a_thread_with_nothing_to_read_does_not_wait(group_broker: Broker) -> None:
+    with (
+        Consumer(bootstrap_servers=group_broker.address) as consumer,
+        pytest.raises(IllegalState, match=r"subscribe\(\) or assign\(\) first"),
+    ):
+        next(consumer)

@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import inspect
+import os
+import threading
 from collections.abc import Awaitable, Callable
 from typing import Any, TypeVar
 
@@ -14,10 +16,39 @@ T = TypeVar("T")
 C = TypeVar("C", bound=type)
 
 
+_lock = threading.Lock()
+"""Held for a moment, by whoever begins to close a client."""
+
+
+def _renew_lock() -> None:
+    global _lock
+    _lock = threading.Lock()  # in a forked child, whoever held the old one is not there
+
+
+os.register_at_fork(after_in_child=_renew_lock)
+
+
+class Closing:
+    """One thread closes a client; others that want to, meanwhile, wait until it has."""
+
+    def __init__(self, thread: LoopThread) -> None:
+        self.is_over = threading.Event()
+        self._thread = thread
+        self._closed_by = threading.get_ident()
+
+    def wait(self) -> None:
+        """But for callbacks, which the closing waits for, and a forked child, where nobody
+        closes."""
+        is_callback = self._thread.is_current or threading.get_ident() == self._closed_by
+        if not (is_callback or self._thread.is_forked):
+            self.is_over.wait()
+
+
 class BlockingClient:
     """A client of asyncio behind calls that wait. Several threads may use it."""
 
     _thread: LoopThread | None = None
+    _closing: Closing | None = None
 
     def _open(self, start: Callable[[], Awaitable[object]]) -> None:
         if self._thread is not None:
@@ -30,17 +61,27 @@ class BlockingClient:
             raise
         self._thread = thread
 
-    def _shut(self, close: Callable[[], Awaitable[object]], call: Call[Any] | None = None) -> None:
-        """Closing again does nothing, and neither does closing in a forked child what is the
-        parent's."""
-        thread, self._thread = self._thread, None
+    def _shut(
+        self,
+        close: Callable[[], Awaitable[object]],
+        make_call: Callable[[LoopThread], Call[Any]] | None = None,
+    ) -> None:
+        """Closing again does nothing, but waits for a closing that is under way; and closing in a
+        forked child what is the parent's does nothing either."""
+        with _lock:
+            thread, self._thread = self._thread, None
+            if thread is not None:
+                self._closing = Closing(thread)
         if thread is None:
+            if self._closing is not None:
+                self._closing.wait()
             return
         try:
             if not thread.is_forked:
-                thread.call(close, call)
+                thread.call(close, None if make_call is None else make_call(thread))
         finally:
             release(thread)
+            self._closing.is_over.set()
 
     def _running(self) -> LoopThread:
         if self._thread is None:

@@ -19,6 +19,7 @@ from ottla.blocking.call import Call
 from ottla.blocking.client import documented_as
 from ottla.blocking.consumer_offsets import ConsumerOffsets
 from ottla.blocking.listener import CallerListener
+from ottla.client.consumer.arguments import checked_listener
 from ottla.client.consumer.consumer import (
     CLOSE_TIMEOUT_MS,
     POLL_TIMEOUT_MS,
@@ -34,6 +35,7 @@ from ottla.client.values import AnyRecord, GroupMetadata, OffsetAndMetadata, Top
 if TYPE_CHECKING:
     import pyarrow as pa
 
+    from ottla.blocking.loop_thread import LoopThread
     from ottla.client.consumer.rebalance_listener import RebalanceListener
 
 T = TypeVar("T")
@@ -70,10 +72,12 @@ class Consumer(ConsumerOffsets):
 
     def _end(self, close: Callable[[], Awaitable[None]]) -> None:
         self._is_closed = True
-        thread = self._thread
-        if thread is not None and not thread.is_forked:
-            self._waiting = Call(thread.loop)
-        self._shut(close, self._waiting)
+        self._shut(close, self._closing_call)
+
+    def _closing_call(self, thread: LoopThread) -> Call[Any]:
+        """Listeners run in the thread that closes."""
+        self._waiting = Call(thread.loop)
+        return self._waiting
 
     def __enter__(self) -> Self:
         self.start()
@@ -106,7 +110,8 @@ class Consumer(ConsumerOffsets):
                 self._waiting = None
 
     def _in_caller(self, listener: RebalanceListener | None) -> RebalanceListener | None:
-        return None if listener is None else CallerListener(listener, lambda: self._waiting)
+        told = checked_listener(listener)
+        return None if told is None else CallerListener(told, lambda: self._waiting)
 
     # What to read
 

@@ -7,6 +7,7 @@ process made by `fork` has no such thread: clients from before say so there.
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import os
 import threading
 from collections.abc import Awaitable, Callable
@@ -75,7 +76,10 @@ class LoopThread:
                 task.cancel()
             self.loop.run_until_complete(asyncio.gather(*tasks, return_exceptions=True))
             self.loop.run_until_complete(self.loop.shutdown_asyncgens())
-            self.loop.run_until_complete(self.loop.shutdown_default_executor())
+            # While the interpreter ends, there is no thread to wait in for the others (from Python
+            # 3.12 on), and they have ended already.
+            with contextlib.suppress(RuntimeError):
+                self.loop.run_until_complete(self.loop.shutdown_default_executor())
             self.loop.close()
 
 

@@ -70,8 +70,13 @@ class OsRuntime:
         for task in tasks:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
-        # In a thread: work that is still running may need the loop to get to its end.
-        await asyncio.to_thread(self._threads.shutdown)
+        try:
+            # In a thread: work that is still running may need the loop to get to its end.
+            await asyncio.to_thread(self._threads.shutdown)
+        except RuntimeError:
+            # The interpreter is ending (a client closed by atexit, or by a thread that outlives the
+            # main one): it gives no threads any more, and has waited for those there were.
+            self._threads.shutdown(wait=False)
 
     def on_stop_signal(self, callback: Callable[[], object]) -> None:
         """Call back on Ctrl-C and SIGTERM instead of dying of them."""

@@ -63,6 +63,8 @@ class ScriptedLeaders:
         self.refreshes = 0
         self.addresses: dict[int, tuple[str, int]] = {}
         self.throttle_ms = 0
+        self.is_silent = False
+        """Whether it takes batches and answers nothing."""
 
     @property
     def bootstrap(self) -> str:
@@ -125,6 +127,8 @@ class ScriptedLeaders:
             node_endpoints=self._endpoints() if header.api_version >= 10 else [],
             throttle_time_ms=self.throttle_ms,
         )
+        if self.is_silent:
+            return
         broker.send(writer, header, response)
 
     def _endpoints(self) -> list[NodeEndpoint]:

@@ -211,21 +211,67 @@ def test_a_failure_that_nobody_looked_at_is_raised_by_flush(bootstrap: str, topi
         producer.flush()
 
 
-def test_leaving_by_an_exception_waits_for_nothing(bootstrap: str, topic: str) -> None:
+def test_leaving_by_an_exception_delivers_what_was_given(bootstrap: str, topic: str) -> None:
     create(bootstrap, topic)
     sent: list[Sent] = []
 
     def fail() -> None:
         with Producer(bootstrap_servers=bootstrap, linger_ms=20_000) as producer:
-            sent.append(producer.send(topic, b"lingers"))
-            sent.append(producer.send(topic, b"lingers, too"))
+            sent.extend(producer.send(topic, b"%d" % number) for number in range(5_000))
+            raise KeyboardInterrupt
+
+    began = time.monotonic()
+    with pytest.raises(KeyboardInterrupt) as caught:
+        fail()
+    assert time.monotonic() - began < 5
+    assert not hasattr(caught.value, "__notes__")
+    assert [one.result().offset for one in sent] == list(range(5_000))
+
+
+def test_leaving_by_an_exception_tells_what_could_not_be_delivered(
+    fresh_broker: Any, topic: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    broker = fresh_broker()
+    create(broker.address, topic)
+
+    def fail() -> None:
+        with Producer(
+            bootstrap_servers=broker.address, delivery_timeout_ms=700, request_timeout_ms=500
+        ) as producer:
+            producer.send_and_wait(topic, b"x")
+            broker.kill()
+            for _ in range(164):
+                producer.send(topic, b"y")
             raise ZeroDivisionError
 
     began = time.monotonic()
-    with pytest.raises(ZeroDivisionError):
+    with pytest.raises(ZeroDivisionError) as caught:
         fail()
     assert time.monotonic() - began < 5
-    assert [type(one.exception()) for one in sent] == [ProducerClosed, ProducerClosed]
+    (note,) = caught.value.__notes__
+    assert note.startswith("164 records were not delivered")
+    assert note in caplog.text
+
+
+def test_leaving_a_transaction_by_an_exception_sends_nothing_more(
+    bootstrap: str, topic: str
+) -> None:
+    create(bootstrap, topic)
+    sent: list[Sent] = []
+
+    def fail() -> None:
+        with Producer(
+            bootstrap_servers=bootstrap, transactional_id=topic, linger_ms=20_000
+        ) as producer:
+            producer.init_transactions()
+            producer.begin_transaction()
+            sent.append(producer.send(topic, b"x"))
+            raise ZeroDivisionError
+
+    with pytest.raises(ZeroDivisionError) as caught:
+        fail()
+    assert not hasattr(caught.value, "__notes__")
+    assert sent[0].exception() is not None
 
 
 def test_a_closed_producer_takes_nothing(bootstrap: str, topic: str) -> None:

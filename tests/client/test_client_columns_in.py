@@ -327,7 +327,7 @@ def test_only_a_reader_is_a_stream() -> None:
 def test_times_before_1970_are_refused_as_send_refuses_them() -> None:
     for times in (pa.array([1, -5], pa.int64()), pa.array([-1, None], pa.timestamp("s"))):
         batch = pa.record_batch({"value": ["a", "b"], "at": times})
-        with pytest.raises(BadColumn, match="'at': has the time -.* must not be negative"):
+        with pytest.raises(BadColumn, match=r"'at': has the time -.* must not be negative"):
             written(batch, NAMES._replace(timestamp="at"))
 
 

@@ -523,23 +523,6 @@ def test_a_failure_that_somebody_looked_at_is_not_raised_again(bootstrap: str, t
     run(main)
 
 
-def test_leaving_the_block_by_an_exception_does_not_wait(bootstrap: str, topic: str) -> None:
-    sent = []
-
-    async def fail() -> None:
-        async with producer(bootstrap, linger_ms=60_000, delivery_timeout_ms=120_000) as sender:
-            sent.append(await sender.send(topic, b"x"))
-            raise ZeroDivisionError
-
-    async def main() -> None:
-        with pytest.raises(ZeroDivisionError):
-            await fail()
-        with pytest.raises(ProducerClosed, match="before the record was acknowledged"):
-            await sent[0]
-
-    run(main)
-
-
 def test_close_gives_up_after_its_timeout(fresh_broker: MakeBroker, topic: str) -> None:
     broker = fresh_broker()
 

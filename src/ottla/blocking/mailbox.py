@@ -20,6 +20,7 @@ from ottla.client.errors import (
     ProducerClosed,
     TransactionStateError,
 )
+from ottla.client.producer.losses import add_loss, records
 from ottla.client.producer.producer import Producer
 
 log = logging.getLogger("ottla.client")
@@ -161,13 +162,26 @@ class Mailbox:
 
     def raise_unseen(self) -> None:
         """The first record that was refused and that nobody has looked at."""
-        unseen = [letter for letter in self._refused if not letter[0].is_seen]
-        self._refused.clear()
-        for sent, _, (topic, _, _, _, partition, *_) in unseen:
+        for sent, _, (topic, _, _, _, partition, *_) in self._take_unseen():
             error = sent.exception()
             assert error is not None
             place = NO_PARTITION if partition is None else partition
             raise DeliveryFailed(topic, place, error) from error
+
+    def _take_unseen(self) -> list[Letter]:
+        unseen = [letter for letter in self._refused if not letter[0].is_seen]
+        self._refused.clear()
+        return unseen
+
+    def close_for(self, error: BaseException) -> None:
+        """Close because of an error, which is told how many records did not leave."""
+        unseen = self._take_unseen()
+        cause = unseen[0][0].exception() if unseen else "there was no time for more"
+        count = len(unseen) + len(self._mail)
+        self.close()
+        self._refused.clear()
+        if count:
+            add_loss(error, f"{records(count)} not sent: {cause}")
 
     def close(self) -> None:
         """What is left is not handed over any more, and nothing else is taken."""

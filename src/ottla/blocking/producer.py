@@ -49,8 +49,9 @@ class Producer(TransactionCalls):
     """Use it as `with Producer(...)`, or call `start()` and `close()`. Several threads may send.
 
     Leaving the block waits until every record has its outcome, and raises `DeliveryFailed` if one
-    failed that nobody has looked at. If the block is left by an exception, nothing is waited for:
-    records that were not acknowledged yet fail with `ProducerClosed`, and an open transaction is
+    failed that nobody has looked at. If the block is left by an exception (Ctrl-C, too), what was
+    given is delivered all the same, within `delivery_timeout_ms` and 30 seconds at most; the
+    exception gets a note about what was not. Of an open transaction nothing more is sent, and it is
     aborted.
     """
 
@@ -102,17 +103,31 @@ class Producer(TransactionCalls):
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        if kind is None:
+        if error is None:
             self.close()
             return
-
-        async def end() -> None:
-            if self._mailbox is not None:
-                self._mailbox.close()
-            await self._producer.__aexit__(kind, error, trace)
-
         self._is_closed = True
-        self._shut(end)
+        self._shut(lambda: self._leave(error))
+
+    async def _leave(self, error: BaseException) -> None:
+        loop, mailbox = asyncio.get_running_loop(), self._mailbox
+        if mailbox is None or self._settings.transactional_id is not None:
+            if mailbox is not None:
+                mailbox.close()
+            await self._producer._leave(error)
+            return
+        deadline = loop.time() + self._producer._leaving_ms / 1000
+        try:
+            async with asyncio.timeout_at(deadline):
+                await mailbox.taken()
+        except TimeoutError:
+            pass
+        except asyncio.CancelledError:  # Ctrl-C again
+            deadline = loop.time()
+            raise
+        finally:
+            mailbox.close_for(error)
+            await self._producer._leave(error, max(0.0, deadline - loop.time()) * 1000)
 
     def _running(self) -> LoopThread:
         if self._is_closed:

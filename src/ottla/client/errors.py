@@ -166,7 +166,10 @@ class GroupActive(ClientError):
 
 class DeliveryFailed(ClientError):
     def __init__(self, topic: str, partition: int, cause: Exception) -> None:
-        super().__init__(f"records for {topic}-{partition} were not delivered: {cause}")
+        fate = "were not delivered"
+        if isinstance(cause, ProducerClosed) and cause.may_have_arrived:
+            fate = "have no known outcome"
+        super().__init__(f"records for {topic}-{partition} {fate}: {cause}")
         self.topic = topic
         self.partition = partition
         self.cause = cause
@@ -187,8 +190,12 @@ class DeliveryTimedOut(ClientError, TimeoutError):
 
 
 class ProducerClosed(ClientError):
-    def __init__(self, problem: str = "the producer is closed") -> None:
+    def __init__(
+        self, problem: str = "the producer is closed", *, may_have_arrived: bool = False
+    ) -> None:
         super().__init__(problem)
+        self.may_have_arrived = may_have_arrived
+        """A request had carried the record, and was not answered."""
 
 
 class BufferExhausted(ClientError, TimeoutError):

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Any, Protocol
 
-from ottla.client.errors import DeliveryTimedOut
+from ottla.client.errors import DeliveryTimedOut, ProducerClosed
 from ottla.client.network.cluster import Cluster
 from ottla.client.network.metadata import Broker
 from ottla.client.producer import verdicts
@@ -229,6 +229,22 @@ class Delivery:
     def give_up_all(self, error: Exception) -> None:
         for batch in list(self._accumulator.incomplete):
             self.give_up(batch, error)
+
+    def give_up_for_closing(self) -> None:
+        """Every record is told whether it may have arrived, and what was in its way."""
+        for batch in list(self._accumulator.incomplete):
+            for leaf in batch.leaves():
+                if not leaf.done:
+                    self.give_up(leaf, self._closed_before(leaf))
+
+    def _closed_before(self, batch: ProducerBatch) -> ProducerClosed:
+        text = "the producer was closed before the record was acknowledged"
+        if batch.attempts:
+            text += "; it was under way and may have arrived"
+        trouble = batch.trouble or self._scheduler.trouble_of(self._queue(batch).leader)
+        if trouble is not None:
+            text += f" ({trouble})"
+        return ProducerClosed(text, may_have_arrived=batch.attempts > 0)
 
     # Deadlines
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import asyncio
 
-from ottla.client.errors import ProducerClosed
 from ottla.client.network.cluster import Cluster
 from ottla.client.producer.batch import ProducerBatch
 from ottla.client.producer.idempotence import IdempotentIdentity
@@ -82,6 +81,10 @@ class Engine:
         route = await self.routes.find(topic, None, deadline)
         return frozenset(range(route.count))
 
+    def give_up(self) -> None:
+        """What has no outcome yet fails; whoever waits for it, a `close` too, goes on."""
+        self.sender.give_up_for_closing()
+
     async def close(self, timeout_ms: float | None, *, deliver: bool = True) -> None:
         """End in order; after `timeout_ms`, or without `deliver`, what is left fails.
 
@@ -100,9 +103,7 @@ class Engine:
         except TimeoutError:
             pass
         finally:
-            self.sender.give_up_all(
-                ProducerClosed("the producer was closed before the record was acknowledged")
-            )
+            self.give_up()
             await self.sender.stop()
             await self.keeper.close(0)
             self.routes.close()

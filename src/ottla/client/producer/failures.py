@@ -23,10 +23,15 @@ class Failures:
         """They are known: the application has aborted the transaction they belong to."""
         self._batches.clear()
 
-    def raise_unseen(self) -> None:
-        """The first one as `DeliveryFailed`; all of them count as seen then."""
+    def take_unseen(self) -> list[ProducerBatch]:
+        """All of them count as seen then."""
         unseen = [batch for batch in self._batches if batch.has_unseen]
         self._batches.clear()
+        return unseen
+
+    def raise_unseen(self) -> None:
+        """The first one as `DeliveryFailed`."""
+        unseen = self.take_unseen()
         if unseen:
             first = unseen[0]
             assert first.error is not None

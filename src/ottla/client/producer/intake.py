@@ -6,10 +6,17 @@ once (metadata, room in the buffer, interceptors) it leaves to `send`.
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from ottla.client.errors import NotBytes, ProducerClosed, RecordTooLarge, TopicMissing
+from ottla.client.errors import (
+    IllegalState,
+    NotBytes,
+    ProducerClosed,
+    RecordTooLarge,
+    TopicMissing,
+)
 from ottla.client.producer.accumulator import Accumulator
 from ottla.client.producer.arguments import bad_headers, check_callback, check_partition
 from ottla.client.producer.batch import OnDelivery
@@ -66,6 +73,7 @@ class Intake:
         self.should_yield = False
         """Whether the caller should let the loop run, now that a record is taken."""
         self._is_closed = False
+        self._loop = asyncio.get_running_loop()
 
     # At once
 
@@ -150,6 +158,7 @@ class Intake:
         batch = queue.gathering
         limit = route.payload_limit
         if batch is None or batch.writer.size + size > limit:  # type: ignore[union-attr]
+            self.check_loop()
             self.should_yield = True
             queue, batch = self._accumulator.batch_with_room(route, queue, size, sticky)
         writer = batch.writer
@@ -256,7 +265,15 @@ class Intake:
         self._check_size(size)
         return size + HEADER_SIZE
 
+    def check_loop(self) -> None:
+        """On another loop than its own the producer would wait for ever."""
+        if asyncio.get_running_loop() is not self._loop:
+            raise IllegalState(
+                "this producer was made on another event loop; start and use it on the same one"
+            )
+
     def check_open(self) -> None:
+        self.check_loop()
         if self._is_closed:
             raise ProducerClosed
         if self._check_send is not None:

@@ -11,11 +11,13 @@ import asyncio
 from typing import TYPE_CHECKING, Any, Unpack
 
 from ottla.client.errors import IllegalState, ProducerClosed
+from ottla.client.network.backoff import retrying
 from ottla.client.network.cluster import Cluster
 from ottla.client.producer.arrow_input import ColumnNames
 from ottla.client.producer.columns import RowIntake
 from ottla.client.producer.engine import Engine
 from ottla.client.producer.interceptors import Interceptors
+from ottla.client.producer.losses import Losses
 from ottla.client.producer.transaction_methods import TransactionMethods
 from ottla.client.settings.base import settings_from
 from ottla.client.settings.producer import ProducerOptions, ProducerSettings
@@ -30,14 +32,17 @@ if TYPE_CHECKING:
     from ottla.client.producer.sent_rows import SentRows
     from ottla.runtime.runtime import Runtime
 
+LEAVING_MAX_MS = 30_000
+"""How long leaving the block by an exception waits for outcomes, at most."""
+
 
 class Producer(TransactionMethods):
     """Use it as `async with Producer(...)`, or call `start()` and `close()`.
 
     Leaving the block waits until every record has its outcome, and raises `DeliveryFailed` if one
-    failed that nobody has looked at. If the block is left by an exception, nothing is waited for:
-    records that were not acknowledged yet fail with `ProducerClosed`, and an open transaction is
-    aborted.
+    failed that nobody has looked at. If the block is left by an exception, what was given is
+    delivered all the same, within `delivery_timeout_ms` and 30 seconds at most; the exception gets
+    a note about what was not. Of an open transaction nothing more is sent, and it is aborted.
 
     Records of one partition arrive in the order in which they were given, each once: the default
     settings make the producer idempotent. With `acks` of 0 or 1 and several requests in flight a
@@ -54,6 +59,8 @@ class Producer(TransactionMethods):
         self._given_cluster: Cluster | None = None
         self._engine: Engine | None = None
         self._is_closed = False
+        self._closing: asyncio.Event | None = None
+        """Set when the first `close` is over."""
 
     @classmethod
     def over(cls, cluster: Cluster, **options: Unpack[ProducerOptions]) -> Producer:
@@ -65,42 +72,86 @@ class Producer(TransactionMethods):
     # Life
 
     async def start(self) -> None:
-        """Connect. Raises if no broker can be reached within `default_api_timeout_ms`."""
+        """Connect. Raises if no broker can be reached within `max_block_ms`; it is tried once at
+        least."""
         if self._engine is not None or self._is_closed:
             raise IllegalState("a producer is started once; make a new one")
         cluster = self._given_cluster
         if cluster is None:
             cluster = Cluster.of(self._settings, self._runtime or self._make_runtime())
             try:
-                await cluster.retrying(cluster.any_broker)
+                await retrying(
+                    cluster.runtime,
+                    cluster.any_broker,
+                    within_ms=self._connect_within_ms(),
+                    pauses=cluster.pauses(),
+                )
             except BaseException:
                 cluster.close()
                 await self._close_runtime()
                 raise
         self._engine = Engine(cluster, self._settings, self._interceptors)
 
+    def _connect_within_ms(self) -> int:
+        return min(self._settings.max_block_ms, self._settings.default_api_timeout_ms)
+
     async def close(self, timeout_ms: float | None = None) -> None:
         """Send what is left, wait for every outcome, and hang up.
 
         After `timeout_ms` what has no outcome yet fails with `ProducerClosed`. Raises the first
-        failure that nobody has looked at. An open transaction is aborted.
+        failure that nobody has looked at. An open transaction is aborted. While another `close`
+        is under way, this one waits for it.
         """
         await self._close(timeout_ms)
         if self._engine is not None:
             self._engine.failures.raise_unseen()
 
     async def _close(self, timeout_ms: float | None, *, deliver: bool = True) -> None:
+        if self._engine is not None:
+            self._engine.intake.check_loop()
         if self._is_closed:
+            await self._closed_by_another(timeout_ms)
             return
         self._is_closed = True
+        self._closing = asyncio.Event()
         try:
             if self._engine is not None:
                 await self._engine.close(timeout_ms, deliver=deliver)
         finally:
-            self._interceptors.close()
-            if self._engine is not None and self._given_cluster is None:
-                self._engine.cluster.close()
-            await self._close_runtime()
+            try:
+                self._interceptors.close()
+                if self._engine is not None and self._given_cluster is None:
+                    self._engine.cluster.close()
+                await self._close_runtime()
+            finally:
+                self._closing.set()
+
+    async def _closed_by_another(self, timeout_ms: float | None) -> None:
+        if self._closing is None:
+            return
+        try:
+            async with asyncio.timeout(None if timeout_ms is None else timeout_ms / 1000):
+                await self._closing.wait()
+        except TimeoutError:
+            assert self._engine is not None
+            self._engine.give_up()
+            await self._closing.wait()
+
+    async def _leave(self, error: BaseException, within_ms: float | None = None) -> None:
+        """Close because of an error, which is told what was not delivered."""
+        engine = self._engine
+        if engine is None or engine.transactions is not None:
+            await self._close(None, deliver=False)
+            return
+        losses = Losses(engine)
+        try:
+            await self._close(self._leaving_ms if within_ms is None else within_ms)
+        finally:
+            losses.tell(error)
+
+    @property
+    def _leaving_ms(self) -> float:
+        return min(self._settings.delivery_timeout_ms, LEAVING_MAX_MS)
 
     def _make_runtime(self) -> Runtime:
         from ottla.runtime.os_runtime import OsRuntime
@@ -122,7 +173,7 @@ class Producer(TransactionMethods):
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        await (self.close() if kind is None else self._close(None, deliver=False))
+        await (self.close() if error is None else self._leave(error))
 
     def _running(self) -> Engine:
         if self._is_closed:
@@ -164,6 +215,7 @@ class Producer(TransactionMethods):
             )
         if intake.should_yield:
             intake.should_yield = False
+            intake.check_loop()
             await asyncio.sleep(0)
         return sent
 
@@ -241,6 +293,7 @@ class Producer(TransactionMethods):
         Raises the first failure that nobody has looked at, as `DeliveryFailed`.
         """
         engine = self._running()
+        engine.intake.check_loop()
         await engine.flush()
         engine.failures.raise_unseen()
 
@@ -248,7 +301,9 @@ class Producer(TransactionMethods):
 
     async def partitions_for(self, topic: str) -> frozenset[int]:
         """The numbers of its partitions; waits up to `max_block_ms` for the topic."""
-        return await self._running().partitions_for(topic)
+        engine = self._running()
+        engine.intake.check_loop()
+        return await engine.partitions_for(topic)
 
     def metrics(self) -> dict[str, float]:
         """Numbers about this producer, by Kafka's names."""

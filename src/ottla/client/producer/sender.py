@@ -338,6 +338,10 @@ class Sender:
         self.delivery.give_up_all(error)
         self._tell_waiters()
 
+    def give_up_for_closing(self) -> None:
+        self.delivery.give_up_for_closing()
+        self._tell_waiters()
+
     async def stop(self) -> None:
         self._is_stopped = True
         self.accumulator.stop()

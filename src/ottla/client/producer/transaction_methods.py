@@ -28,7 +28,9 @@ class TransactionMethods:
         raise NotImplementedError
 
     def _transactions(self) -> TransactionManager:
-        manager = self._running().transactions
+        engine = self._running()
+        engine.intake.check_loop()
+        manager = engine.transactions
         if manager is None:
             raise TransactionStateError("this producer has no transactions: set transactional_id")
         return manager

@@ -397,3 +397,78 @@ def test_a_forked_child_cannot_send(bootstrap: str, topic: str) -> None:
     done = subprocess.run([sys.executable, "-c", FORK, bootstrap, topic], timeout=30, check=False)
     assert done.returncode == 0
     assert len(read(bootstrap, topic, 2)) == 2
+
+
+FORGOTTEN = """
+import sys
+from ottla.blocking import Producer
+
+producer = Producer(bootstrap_servers=sys.argv[1], linger_ms=20_000)
+producer.start()
+for number in range(5):
+    producer.send(sys.argv[2], b"%d" % number)
+if sys.argv[3] == "fork":
+    import os
+    if os.fork() == 0:
+        sys.exit(0)
+    os.wait()
+if sys.argv[3] == "kill":
+    import signal, os
+    os.kill(int(sys.argv[4]), signal.SIGKILL)
+if sys.argv[3] == "dropped":
+    del producer
+"""
+
+
+def forget(*arguments: str) -> subprocess.CompletedProcess[str]:
+    return subprocess.run(
+        [sys.executable, "-W", "always::ResourceWarning", "-c", FORGOTTEN, *arguments],
+        timeout=40,
+        check=False,
+        capture_output=True,
+        text=True,
+    )
+
+
+@pytest.mark.parametrize("how", ["plain", "dropped", "fork"])
+def test_a_producer_that_was_not_closed_sends_at_the_end_of_the_program_and_warns(
+    bootstrap: str, topic: str, how: str
+) -> None:
+    create(bootstrap, topic)
+    done = forget(bootstrap, topic, how)
+    assert done.returncode == 0
+    assert done.stderr.count("a Producer was not closed; 5 records were waiting") == 1
+    assert "Traceback" not in done.stderr
+    assert [record.value for record in read(bootstrap, topic, 5)] == [b"0", b"1", b"2", b"3", b"4"]
+
+
+def test_a_program_ends_though_its_forgotten_records_cannot_be_sent(
+    fresh_broker: Any, topic: str
+) -> None:
+    broker = fresh_broker()
+    create(broker.address, topic)
+    began = time.monotonic()
+    done = forget(broker.address, topic, "kill", str(broker.pid))
+    assert time.monotonic() - began < 30
+    assert done.returncode == 0
+    assert "5 records were waiting" in done.stderr
+    assert "5 records were not delivered" in done.stderr
+    assert "Traceback" not in done.stderr
+
+
+def test_a_close_waits_for_the_one_under_way(fresh_broker: Any, topic: str) -> None:
+    broker = fresh_broker()
+    create(broker.address, topic)
+    producer = Producer(bootstrap_servers=broker.address)
+    producer.start()
+    producer.send_and_wait(topic, b"x")
+    broker.kill()
+    sent = producer.send(topic, b"y", on_delivery=lambda *_: None)
+    first = threading.Thread(target=lambda: producer.close(timeout_ms=1_000))
+    first.start()
+    while not producer._is_closed:
+        time.sleep(0.01)
+    time.sleep(0.05)
+    producer.close()
+    assert sent.done()
+    first.join(timeout=20)

@@ -16,6 +16,7 @@ from time import time
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack
 
+from ottla.blocking import forgotten
 from ottla.blocking.client import documented_as
 from ottla.blocking.mailbox import Mailbox
 from ottla.blocking.parcels import Packer
@@ -75,6 +76,7 @@ class Producer(TransactionCalls):
         thread = self._running()
         self._engine = self._producer._running()
         self._mailbox = Mailbox(thread, self._producer)
+        forgotten.remember(self)
 
     def close(self, timeout_ms: float | None = None) -> None:
         async def end() -> None:
@@ -91,6 +93,7 @@ class Producer(TransactionCalls):
                 mailbox.raise_unseen()
 
         self._is_closed = True
+        forgotten.forget(self)
         self._shut(end)
 
     def __enter__(self) -> Self:
@@ -107,16 +110,23 @@ class Producer(TransactionCalls):
             self.close()
             return
         self._is_closed = True
-        self._shut(lambda: self._leave(error))
+        forgotten.forget(self)
+        self._shut(lambda: self._leave(error, self._producer._leaving_ms))
 
-    async def _leave(self, error: BaseException) -> None:
+    def _waiting(self) -> int:
+        """How many records have no outcome yet; any thread may ask."""
+        if self._engine is None or self._mailbox is None:
+            return 0
+        return len(self._mailbox) + self._engine.accumulator.waiting_records()
+
+    async def _leave(self, error: BaseException, within_ms: float) -> None:
         loop, mailbox = asyncio.get_running_loop(), self._mailbox
         if mailbox is None or self._settings.transactional_id is not None:
             if mailbox is not None:
                 mailbox.close()
             await self._producer._leave(error)
             return
-        deadline = loop.time() + self._producer._leaving_ms / 1000
+        deadline = loop.time() + within_ms / 1000
         try:
             async with asyncio.timeout_at(deadline):
                 await mailbox.taken()

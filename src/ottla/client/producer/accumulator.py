@@ -143,6 +143,16 @@ class Accumulator:
                 batch.due_at = AT_ONCE
                 self._ready(queue)
 
+    def waiting_records(self) -> int:
+        """How many have no outcome yet. Another thread may ask, and be told nearly the truth."""
+        count = 0
+        for batch in list(self.incomplete):
+            for leaf in batch.leaves():
+                writer = leaf.writer
+                if not leaf.done:
+                    count += leaf.count if writer is None else writer.count
+        return count
+
     # The end of a batch
 
     def shrink(self, batch: ProducerBatch, memory: int) -> None:

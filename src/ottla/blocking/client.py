@@ -70,18 +70,18 @@ class BlockingClient:
         forked child what is the parent's does nothing either."""
         with _lock:
             thread, self._thread = self._thread, None
-            if thread is not None:
-                self._closing = Closing(thread)
+            closing = self._closing = self._closing if thread is None else Closing(thread)
+        if closing is None:
+            return
         if thread is None:
-            if self._closing is not None:
-                self._closing.wait()
+            closing.wait()
             return
         try:
             if not thread.is_forked:
                 thread.call(close, None if make_call is None else make_call(thread))
         finally:
             release(thread)
-            self._closing.is_over.set()
+            closing.is_over.set()
 
     def _running(self) -> LoopThread:
         if self._thread is None:

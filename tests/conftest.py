@@ -22,6 +22,9 @@ def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "ottla_only: asks for something that Kafka does not promise")
     # kafka-python reads its own resources in a way that Python has since deprecated.
     config.addinivalue_line("filterwarnings", "ignore:(read|open)_text is deprecated")
+    # A shell starts what it runs in the background deaf to Ctrl-C, and so would be all it starts.
+    if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
+        signal.signal(signal.SIGINT, signal.default_int_handler)
     if TARGET not in ("ottla", "kafka"):
         raise pytest.UsageError(f"OTTLA_TEST_TARGET is {TARGET!r}; it must be ottla or kafka")
 

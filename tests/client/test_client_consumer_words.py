@@ -288,3 +288,8 @@ def test_plain_tuples_are_partitions(group_broker: Broker, topic: str) -> None:
             assert await consumer.end_offsets([one]) == {one: 3}
 
     run(main)
+
+
+def test_a_listener_without_topics_is_refused_rather_than_forgotten() -> None:
+    with pytest.raises(TypeError, match="goes with topics"):
+        Consumer(group_id="g", listener=RebalanceListener())

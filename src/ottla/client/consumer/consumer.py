@@ -90,6 +90,8 @@ class Consumer(OffsetCalls):
         arguments.checked_listener(listener)
         if topics:
             self.subscribe(topics, listener=listener)
+        elif listener is not None:
+            raise TypeError("a listener goes with topics: give both here, or both to subscribe()")
 
     @classmethod
     def over(cls, cluster: Cluster, **options: Unpack[ConsumerOptions]) -> Consumer:

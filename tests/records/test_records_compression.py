@@ -2,6 +2,7 @@
 
 import gzip
 import json
+import random
 import struct
 import subprocess
 import sys
@@ -66,6 +67,21 @@ def test_lz4_is_written_as_kafkas_reader_demands() -> None:
     assert flags & 3 == 0, "reserved bits and dictionary"
     assert block_descriptor >> 4 & 7 in (4, 5, 6, 7)
     assert packed[-4:] == bytes(4), "end mark, no content checksum"
+
+
+def test_lz4_blocks_that_do_not_shrink_are_stored_as_they_are() -> None:
+    noise = random.Random(4).randbytes(150_000)
+    packed = compress(Codec.LZ4, noise)
+    assert len(packed) == 7 + 3 * 4 + len(noise) + 4
+    assert decompress(Codec.LZ4, packed) == noise
+    assert bytes(cramjam.lz4.decompress(packed)) == noise
+
+
+@pytest.mark.parametrize("level", [None, 1, 9, 17])
+@pytest.mark.parametrize("size", [0, 1, 65_536, 65_537, 300_000])
+def test_any_reader_of_lz4_frames_reads_what_is_written(size: int, level: int | None) -> None:
+    data = (DATA * (size // len(DATA) + 1))[:size]
+    assert bytes(cramjam.lz4.decompress(compress(Codec.LZ4, data, level))) == data
 
 
 @pytest.mark.parametrize(

@@ -101,7 +101,7 @@ def offset(one: TopicPartition, at: object) -> OffsetAndMetadata:
     if not isinstance(found, OffsetAndMetadata) or not _is_number(found.offset):
         raise TypeError(f"{one}: {at!r} is not an offset: that is an int or an OffsetAndMetadata")
     if found.offset < 0:
-        raise IllegalState(f"{one}: there is no offset {found.offset}")
+        raise ValueError(f"{one}: {found.offset} is not an offset: they begin at 0")
     return found
 
 
@@ -109,7 +109,7 @@ def time_ms(one: TopicPartition, at: object) -> int:
     if not _is_number(at):
         raise TypeError(f"{one}: {at!r} is not a time: that is an int, milliseconds since 1970")
     if at < 0:  # type: ignore[operator]
-        raise IllegalState(f"{one}: there is no time {at} ms")
+        raise ValueError(f"{one}: {at} ms is not a time: it must not be negative")
     return at  # type: ignore[return-value]
 
 

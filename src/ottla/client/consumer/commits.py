@@ -162,9 +162,6 @@ class Commits:
         await self.run_callbacks()
 
     def _enqueue(self, one: _Commit) -> asyncio.Future[None]:
-        for partition, at in one.offsets.items():
-            if at.offset < 0:
-                raise ValueError(f"{partition}: {at.offset} is not an offset")
         self._queue.append(one)
         if self._worker is None or self._worker.done():
             self._worker = asyncio.create_task(self._work(), name="commits")

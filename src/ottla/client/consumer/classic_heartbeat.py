@@ -10,6 +10,7 @@ from collections.abc import Awaitable, Callable
 from ottla.client.consumer.classic_requests import heartbeat_request
 from ottla.client.consumer.classic_state import ClassicState, Next
 from ottla.client.consumer.commits_requests import MemberIdentity
+from ottla.client.consumer.heartbeat_task import HeartbeatTask
 from ottla.client.consumer.membership_metrics import MembershipMetrics
 from ottla.client.consumer.membership_polls import PollWatch
 from ottla.client.network.backoff import may_pass
@@ -21,7 +22,7 @@ from ottla.protocol.errors import ErrorCode
 log = logging.getLogger("ottla.client.group")
 
 
-class Heartbeats:
+class Heartbeats(HeartbeatTask):
     def __init__(
         self,
         cluster: Cluster,
@@ -34,27 +35,15 @@ class Heartbeats:
         leave: Callable[[str], Awaitable[None]],
     ) -> None:
         assert settings.group_id is not None
+        super().__init__(settings.group_id)
         self._cluster = cluster
         self._settings = settings
-        self._group_id = settings.group_id
         self._state = state
         self._polls = polls
         self._metrics = metrics
         self._attention = attention
         self._leave = leave
         self._pauses = cluster.pauses()
-        self._task: asyncio.Task[None] | None = None
-        self.failure: Exception | None = None
-        """What the application must know."""
-
-    def start(self) -> None:
-        if self._task is None or self._task.done():
-            self._task = asyncio.create_task(self._run(), name=f"heartbeats {self._group_id}")
-
-    def stop(self) -> None:
-        if self._task is not None:
-            self._task.cancel()
-            self._task = None
 
     async def _run(self) -> None:
         pause_s = self._interval_s

@@ -6,6 +6,7 @@ import asyncio
 import logging
 from collections.abc import Awaitable, Callable
 
+from ottla.client.consumer.heartbeat_task import HeartbeatTask
 from ottla.client.consumer.membership_errors import explained
 from ottla.client.consumer.membership_metrics import MembershipMetrics
 from ottla.client.consumer.membership_polls import PollWatch
@@ -21,7 +22,7 @@ from ottla.protocol.errors import ErrorCode, KafkaError
 log = logging.getLogger("ottla.client.group")
 
 
-class Heartbeats:
+class Heartbeats(HeartbeatTask):
     def __init__(
         self,
         cluster: Cluster,
@@ -36,9 +37,9 @@ class Heartbeats:
     ) -> None:
         """`wanted` tells what is subscribed to now, `expired` that the application is away."""
         assert settings.group_id is not None
+        super().__init__(settings.group_id)
         self._cluster = cluster
         self._settings = settings
-        self._group_id = settings.group_id
         self._state = state
         self._polls = polls
         self._metrics = metrics
@@ -49,18 +50,6 @@ class Heartbeats:
         """Until the coordinator says better."""
         self._pauses = cluster.pauses()
         self._due = asyncio.Event()
-        self._task: asyncio.Task[None] | None = None
-        self.failure: Exception | None = None
-        """What the application must know."""
-
-    def start(self) -> None:
-        if self._task is None or self._task.done():
-            self._task = asyncio.create_task(self._run(), name=f"heartbeats {self._group_id}")
-
-    def stop(self) -> None:
-        if self._task is not None:
-            self._task.cancel()
-            self._task = None
 
     def beat_now(self) -> None:
         """There is something to tell."""

@@ -3,7 +3,11 @@ PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
 RUN_READY := $(VENV)/.ready-run
+SPARK_READY := $(VENV)/.ready-spark
 DEV_READY := $(VENV)/.ready-dev
+INSTALL := $(BIN)/pip install --quiet --disable-pip-version-check
+COMPILE := $(BIN)/uv pip compile --quiet --universal --generate-hashes --no-emit-index-url --python-version 3.11 \
+	--custom-compile-command 'make lock' pyproject.toml
 COMPILED := setup.py $(wildcard src/ottla/records/native/*.pyx src/ottla/records/native/*.pxd)
 
 .PHONY: run setup test check format bench sim soak lock clean
@@ -40,20 +44,26 @@ $(VENV)/bin/python:
 	$(PYTHON) -m venv $(VENV)
 
 $(RUN_READY): $(VENV)/bin/python requirements/run.lock pyproject.toml $(COMPILED)
-	$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements/run.lock
-	$(BIN)/pip install --quiet --disable-pip-version-check --no-deps --editable .
+	$(INSTALL) --require-hashes -r requirements/run.lock
+	$(INSTALL) --no-deps --editable .
+	@touch $@
+
+# PySpark is a download of some 400 MB. Java comes with it, by pip, only where there is none.
+$(SPARK_READY): $(RUN_READY) requirements/spark.lock requirements/java.lock
+	$(INSTALL) --require-hashes -r requirements/spark.lock
+	@java -version >/dev/null 2>&1 || test -n "$$JAVA_HOME" || $(INSTALL) --require-hashes -r requirements/java.lock
 	@touch $@
 
 $(DEV_READY): $(RUN_READY) requirements/dev.lock
-	$(BIN)/pip install --quiet --disable-pip-version-check --require-hashes -r requirements/dev.lock
+	$(INSTALL) --require-hashes -r requirements/dev.lock
 	@touch $@
 
 lock: $(VENV)/bin/python  ## refresh requirements/*.lock from pyproject.toml
-	$(BIN)/pip install --quiet --disable-pip-version-check uv
-	$(BIN)/uv pip compile --quiet --universal --generate-hashes --no-emit-index-url --python-version 3.11 \
-		--custom-compile-command 'make lock' pyproject.toml -o requirements/run.lock
-	$(BIN)/uv pip compile --quiet --universal --generate-hashes --no-emit-index-url --python-version 3.11 \
-		--custom-compile-command 'make lock' -c requirements/run.lock --group dev -o requirements/dev.lock pyproject.toml
+	$(INSTALL) uv
+	$(COMPILE) -o requirements/run.lock
+	$(COMPILE) -c requirements/run.lock --extra spark -o requirements/spark.lock
+	$(COMPILE) -c requirements/run.lock --extra java -o requirements/java.lock
+	$(COMPILE) -c requirements/spark.lock --extra spark --group dev -o requirements/dev.lock
 
 clean:
 	rm -rf $(VENV) build dist src/ottla/records/native/*.so *.egg-info .mypy_cache .ruff_cache .pytest_cache .hypothesis

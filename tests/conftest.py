@@ -12,10 +12,14 @@ import signal
 import uuid
 from collections.abc import Iterator, Mapping
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 import pytest
 
 from broker_harness import ROOT, TARGET, Broker, MakeBroker, build, end, fetch_kafka, missing
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -103,6 +107,29 @@ def bootstrap(broker: Broker) -> str:
 def topic(request: pytest.FixtureRequest) -> str:
     """A name that no other test uses."""
     return f"{request.node.originalname[:60]}.{uuid.uuid4().hex[:12]}"
+
+
+@pytest.fixture(scope="session")
+def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
+    """One Spark session for all tests of a worker: it takes seconds to start."""
+    if shutil.which("java") is None:
+        missing("java is not installed (17 or newer)")
+    from ottla.spark import spark_session
+
+    folder = tmp_path_factory.mktemp("spark")
+    options = {
+        "spark.driver.bindAddress": "127.0.0.1",
+        "spark.driver.host": "127.0.0.1",
+        "spark.driver.memory": "1g",
+        "spark.local.dir": str(folder / "local"),
+        "spark.sql.shuffle.partitions": "2",
+        "spark.sql.warehouse.dir": str(folder / "warehouse"),
+    }
+    session = spark_session("tests", master="local[2]", options=options)
+    try:
+        yield session
+    finally:
+        session.stop()
 
 
 @pytest.fixture(scope="session")

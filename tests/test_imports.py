@@ -28,9 +28,12 @@ FLOORS = (
     {"server", "client"},
     {"blocking"},
     {"spark", "registry", "console", "metrics"},
+    {"streams"},
+    {"pipelines"},
     {"node"},
     {"sim"},
     {"testing"},
+    {"demo"},
     {"cli"},
 )
 
@@ -51,7 +54,7 @@ DRIVERS = {
 BEYOND_PURE = {"storage", "server", "client", "node", "replication"}
 
 # Rooms with a window: the real system, the simulated one, and those that face a person or a test.
-WINDOWS = {"runtime", "sim", "testing", "cli", "blocking"}
+WINDOWS = {"runtime", "sim", "testing", "cli", "blocking", "spark", "streams", "pipelines", "demo"}
 EFFECTS = {
     *("concurrent", "fcntl", "mmap", "multiprocessing", "pathlib", "resource", "secrets", "select"),
     *("selectors", "shutil", "signal", "socket", "ssl", "subprocess", "tempfile", "threading"),

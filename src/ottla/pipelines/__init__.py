@@ -1,0 +1,1 @@
+"""Managed Spark applications: what `ottla pipeline` runs, watches, stops and reprocesses."""

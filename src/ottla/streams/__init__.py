@@ -1,0 +1,1 @@
+"""Streams and tables over topics: Kafka Streams' way of thinking, in Python, run by Spark."""

@@ -1,4 +1,4 @@
-"""Topics in Spark: the data source named `ottla`, its exactly-once sink, and sessions to use them in.
+"""Topics in Spark: the data source named `ottla`, its exactly-once sink, and sessions for them.
 
 Nothing here is imported by the broker. Needs the extra `spark`: `pip install 'ottla[spark]'`.
 """

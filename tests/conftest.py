@@ -112,9 +112,13 @@ def topic(request: pytest.FixtureRequest) -> str:
 @pytest.fixture(scope="session")
 def spark(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SparkSession]:
     """One Spark session for all tests of a worker: it takes seconds to start."""
-    if shutil.which("java") is None:
-        missing("java is not installed (17 or newer)")
     from ottla.spark import spark_session
+    from ottla.spark.java import JavaMissing, find_java
+
+    try:
+        find_java()
+    except JavaMissing as error:
+        missing(str(error))
 
     folder = tmp_path_factory.mktemp("spark")
     options = {

@@ -4,8 +4,12 @@ from __future__ import annotations
 
 import os
 import sys
+import warnings
 from collections.abc import Mapping
+from pathlib import Path
 from typing import TYPE_CHECKING
+
+from ottla.spark.java import java_for_spark
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -25,18 +29,71 @@ DEFAULTS: Mapping[str, str] = {
     "spark.sql.streaming.stateStore.rocksdb.changelogCheckpointing.enabled": "true",
 }
 
+# A driver whose executors are on this machine has no business on the network.
+LOCAL_DEFAULTS: Mapping[str, str] = {
+    "spark.driver.bindAddress": "127.0.0.1",
+    "spark.driver.host": "127.0.0.1",
+}
+
+_CONF = Path(__file__).parent / "conf"
+_JAVA_OPTIONS = "spark.driver.extraJavaOptions"
+_LOG_CONFIGURATION = "-Dlog4j2.configurationFile="
+# To tell a stop from a failure in `foreachBatch`, Spark matches the whole error message, traceback
+# and all, by an expression that recurses for every character: more than the usual 1 MB allows.
+_DEEP_STACKS = "-Xss8m"
+
+
+class SparkMissing(Exception):
+    """PySpark is not installed; says how to get it."""
+
+    def __init__(self) -> None:
+        super().__init__("PySpark is not installed. Get it by `pip install 'ottla[spark]'`")
+
 
 def spark_session(
-    name: str, *, master: str = "local[*]", options: Mapping[str, str] | None = None
+    name: str,
+    *,
+    master: str = "local[*]",
+    options: Mapping[str, str] | None = None,
+    log_file: Path | None = None,
 ) -> SparkSession:
-    """The session of this process, made if there is none; `options` are Spark's, by its names."""
-    from pyspark.sql import SparkSession
+    """The session of this process, made if there is none; `options` are Spark's, by its names.
+
+    Spark's errors go to the standard error, or with its warnings to `log_file`.
+    """
+    try:
+        from pyspark.sql import SparkSession
+    except ImportError as error:
+        raise SparkMissing from error
 
     # Workers run what the driver runs: another Python may have other packages, or none.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
+    warnings.filterwarnings("ignore", "PySpark does not yet fully support pandas", FutureWarning)
     builder = SparkSession.builder.appName(name).master(master)
-    for key, value in {**DEFAULTS, **(options or {})}.items():
+    for key, value in session_options(master, options or {}, log_file).items():
         builder = builder.config(key, value)
-    session = builder.getOrCreate()
-    session.sparkContext.setLogLevel("ERROR")
-    return session
+    with java_for_spark():
+        return builder.getOrCreate()
+
+
+def session_options(
+    master: str, options: Mapping[str, str], log_file: Path | None = None
+) -> dict[str, str]:
+    """The defaults, what is said about logs, and `options`, which win over both."""
+    local = LOCAL_DEFAULTS if master.startswith("local") else {}
+    merged = {**DEFAULTS, **local, **options}
+    merged[_JAVA_OPTIONS] = _java_options(options.get(_JAVA_OPTIONS, ""), log_file)
+    return merged
+
+
+def _java_options(wanted: str, log_file: Path | None) -> str:
+    ours = [] if "-Xss" in wanted else [_DEEP_STACKS]
+    ours += [] if _LOG_CONFIGURATION in wanted else [_log_options(log_file)]
+    return " ".join([*ours, wanted]).strip()
+
+
+def _log_options(log_file: Path | None) -> str:
+    if log_file is None:
+        return f'"{_LOG_CONFIGURATION}{_CONF / "quiet.properties"}"'
+    name = f'"-Dottla.spark.log={log_file}"'
+    return f'"{_LOG_CONFIGURATION}{_CONF / "file.properties"}" {name}'

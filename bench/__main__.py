@@ -25,6 +25,7 @@ from bench import (
     latency,
     requests,
     scale,
+    spark,
     throughput,
     transactions,
 )
@@ -45,6 +46,7 @@ SCENARIOS: dict[str, Callable[[Bench], None]] = {
     "commits": commits.run,
     "groups": groups.run,
     "clients": clients.run,
+    "spark": spark.run,
     "memory": scale.run_memory,
     "startup": scale.run_startup,
     "partitions": scale.run_partitions,

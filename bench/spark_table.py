@@ -57,8 +57,8 @@ class SparkTable:
             table.add_row(line.label, *self._cells(line))
         console.print(table)
         console.print(
-            "CPU: of Spark's processes (driver, JVM, Python workers) + of the broker. Lines without a "
-            "connector: it has nothing like it."
+            "CPU: of Spark's processes (driver, JVM, Python workers) + of the broker. "
+            "Lines without a connector: it has nothing like it."
         )
 
     def _lines(self) -> list[Line]:

@@ -1,0 +1,56 @@
+"""A topic as a table: everything between two places, found out when the query is planned."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Mapping
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSourceReader, InputPartition
+from pyspark.sql.types import StructType
+
+from ottla.protocol.uuids import ZERO_UUID
+from ottla.spark.source.offset_finder import OffsetFinder
+from ottla.spark.source.offsets import Offsets
+from ottla.spark.source.options import batch_options
+from ottla.spark.source.partitions import RangePartition, check_schema
+from ottla.spark.source.planning import Range, split
+from ottla.spark.source.range_reader import read_range
+
+
+class BatchReader(DataSourceReader):
+    def __init__(self, options: Mapping[str, str], schema: StructType) -> None:
+        self._options = batch_options(options)
+        check_schema(schema, headers=self._options.headers)
+
+    def partitions(self) -> list[InputPartition]:
+        finder = OffsetFinder(self._options)
+        try:
+            start = finder.resolved(finder.places(self._options.starting, starting=True))
+            until = finder.resolved(finder.places(self._options.ending, starting=False))
+        finally:
+            finder.close()
+        ids = finder.topic_ids
+        tasks = split(
+            _ranges(start, until), self._options.min_partitions, self._options.max_records
+        )
+        return [RangePartition.of(task, ids.get(task.partition.topic, ZERO_UUID)) for task in tasks]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        # Spark asks for one partition of its own when there are none.
+        if isinstance(partition, RangePartition):
+            yield from read_range(self._options, partition.range, partition.topic_id)
+
+
+def _ranges(start: Offsets, until: Offsets) -> list[Range]:
+    """Partitions that came or went in between are left out."""
+    found = []
+    for one in sorted(start.keys() & until.keys()):
+        if start[one] > until[one]:
+            raise ValueError(
+                f"The resolved start offset {start[one]} is greater than the resolved end offset "
+                f"{until[one]} for topic {one.topic} partition {one.partition}. Check whether the "
+                "start is set beyond the end or beyond the last record there, or whether the topic "
+                "was deleted and made anew."
+            )
+        found.append(Range(one, start[one], until[one]))
+    return found

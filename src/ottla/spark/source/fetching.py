@@ -1,0 +1,178 @@
+"""Records of one partition from an offset on, from whoever leads it now.
+
+One request at a time, without a fetch session: ranges are short, and a session would have to be
+kept for each. What may pass is tried again until the time is up:
+
+    leader moved, replica away, no connection   ask for metadata, then again after a pause
+    topic or partition gone                     likewise: a broker that just began may not know yet
+    offset out of range, another topic of the same name, damage      told at once
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any
+
+from ottla.buffers import Buffer
+from ottla.client.errors import ClientError, TopicMissing
+from ottla.client.network.backoff import Backoff, may_pass
+from ottla.client.network.cluster import Cluster
+from ottla.client.network.connection import Connection
+from ottla.client.network.metadata import Broker
+from ottla.client.settings.consumer import ConsumerSettings
+from ottla.client.values import TopicPartition
+from ottla.protocol.errors import ErrorCode, KafkaError
+from ottla.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from ottla.protocol.uuids import ZERO_UUID
+
+TOPIC_IDS_FROM = 13
+UNKNOWN = -1
+
+GONE = {
+    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
+    ErrorCode.UNKNOWN_TOPIC_ID,
+    ErrorCode.INCONSISTENT_TOPIC_ID,
+}
+PASSING = {
+    ErrorCode.FENCED_LEADER_EPOCH,
+    ErrorCode.UNKNOWN_LEADER_EPOCH,
+    ErrorCode.UNKNOWN_SERVER_ERROR,
+}
+
+
+@dataclass(frozen=True, slots=True)
+class Asked:
+    partition: TopicPartition
+    offset: int
+    bytes_max: int
+    topic_id: bytes = ZERO_UUID
+    """Of the topic that is meant; ZERO_UUID: whichever has the name."""
+
+
+@dataclass(frozen=True, slots=True)
+class Answer:
+    records: Buffer
+    aborted: list[tuple[int, int]]
+    end: int
+    """Up to where the partition can be read: with read_committed, the last stable offset."""
+
+
+class OutOfRange(Exception):
+    """The partition does not hold the offset: it has aged out, or the log is shorter now."""
+
+
+class OtherTopic(Exception):
+    """A topic of the same name has taken the place of the one that was meant, or none has."""
+
+
+class Fetching:
+    def __init__(self, cluster: Cluster, settings: ConsumerSettings) -> None:
+        self._cluster = cluster
+        self._settings = settings
+        self._preferred: dict[TopicPartition, int] = {}
+        """Followers that leaders told us to read from (KIP-392)."""
+
+    async def fetch(self, asked: Asked, within_s: float) -> Answer:
+        """Records, or none if the broker has none now. Raises what kept it from being answered
+        when the time is up."""
+        backoff = Backoff(self._cluster.runtime, int(within_s * 1000), self._cluster.pauses())
+        while True:
+            try:
+                answer = await self._attempt(asked)
+                if answer is not None:
+                    return answer
+            except (ClientError, KafkaError) as error:
+                self._preferred.pop(asked.partition, None)
+                if not _may_pass(error) or not await backoff.pause():
+                    raise
+                await self._look_again(asked)
+
+    async def _look_again(self, asked: Asked) -> None:
+        try:
+            await self._cluster.refresh([asked.partition.topic])
+        except (ClientError, KafkaError):
+            pass  # the next attempt tells
+
+    async def _attempt(self, asked: Asked) -> Answer | None:
+        """None: ask again, elsewhere."""
+        topic, leader, epoch = await self._leader(asked)
+        node_id = self._preferred.get(asked.partition, leader)
+        connection = await self._cluster.broker_for_fetching(node_id)
+        response = await self._ask(connection, asked, topic, epoch)
+        for answered in response.responses:
+            for one in answered.partitions:
+                return self._read(asked, one, response.node_endpoints, node_id)
+        return None  # throttled: nothing at all was answered
+
+    async def _leader(self, asked: Asked) -> tuple[bytes, int, int]:
+        """The topic's id, who leads the partition, and since when."""
+        name, index = asked.partition
+        if name not in self._cluster.view.topics:
+            await self._cluster.refresh([name])
+        topic = self._cluster.view.topics.get(name)
+        if topic is None or index >= len(topic.partitions):
+            raise TopicMissing(name, index if topic is not None and topic.partitions else None)
+        if ZERO_UUID not in (asked.topic_id, topic.topic_id) and asked.topic_id != topic.topic_id:
+            raise OtherTopic
+        partition = topic.partitions[index]
+        if partition.leader not in self._cluster.view.brokers:
+            code = ErrorCode.LEADER_NOT_AVAILABLE
+            raise KafkaError(code, f"{asked.partition} has no leader now")
+        return topic.topic_id, partition.leader, partition.leader_epoch
+
+    async def _ask(
+        self, connection: Connection, asked: Asked, topic_id: bytes, leader_epoch: int
+    ) -> Any:
+        settings = self._settings
+        wanted = FetchPartition(
+            partition=asked.partition.partition,
+            current_leader_epoch=leader_epoch,
+            fetch_offset=asked.offset,
+            partition_max_bytes=asked.bytes_max,
+        )
+        request = FetchRequest(
+            max_wait_ms=settings.fetch_max_wait_ms,
+            min_bytes=1,  # all that is asked for is there already
+            max_bytes=max(asked.bytes_max, settings.fetch_max_bytes),
+            isolation_level=int(settings.is_read_committed),
+            rack_id=settings.client_rack,
+            topics=[
+                FetchTopic(topic=asked.partition.topic, topic_id=topic_id, partitions=[wanted])
+            ],
+        )
+        version = connection.version_of(request)
+        if topic_id == ZERO_UUID:
+            version = min(version, TOPIC_IDS_FROM - 1)
+        timeout_ms = settings.request_timeout_ms + settings.fetch_max_wait_ms
+        return await connection.request(request, version=version, timeout_ms=timeout_ms)
+
+    def _read(self, asked: Asked, found: Any, endpoints: list[Any], node_id: int) -> Answer | None:
+        code = ErrorCode.of(found.error_code)
+        if code is ErrorCode.NONE:
+            if found.preferred_read_replica >= 0 and not found.records:
+                self._preferred[asked.partition] = found.preferred_read_replica
+                return None
+            committed = self._settings.is_read_committed
+            end = found.last_stable_offset if committed else found.high_watermark
+            return Answer(found.records or b"", _aborted(found), end)
+        is_follower = self._preferred.pop(asked.partition, UNKNOWN) == node_id
+        if code is ErrorCode.OFFSET_OUT_OF_RANGE and not is_follower:
+            raise OutOfRange
+        leader = found.current_leader
+        if leader.leader_id >= 0:
+            brokers = [Broker(one.node_id, one.host, one.port, one.rack) for one in endpoints]
+            self._cluster.leader_changed(
+                asked.partition, leader.leader_id, leader.leader_epoch, brokers
+            )
+        raise KafkaError(code, f"{asked.partition} at offset {asked.offset}: {code.message}")
+
+
+def _may_pass(error: ClientError | KafkaError) -> bool:
+    if isinstance(error, KafkaError):
+        is_known = error.code.retriable or error.code in PASSING or error.code in GONE
+        return is_known and error.code is not ErrorCode.CORRUPT_MESSAGE
+    return isinstance(error, TopicMissing) or may_pass(error)
+
+
+def _aborted(answer: Any) -> list[tuple[int, int]]:
+    return [(one.first_offset, one.producer_id) for one in answer.aborted_transactions or ()]

@@ -1,0 +1,147 @@
+"""A topic as a stream: Spark asks how far a batch may go, then for its tasks.
+
+Every batch follows from two sets of offsets, which Spark keeps in its checkpoint, and from nothing
+else: what is planned again after a crash is the same. So the very first offsets stay what was asked
+for, -2 (earliest) or -1 (latest), where they would be other numbers when asked for again:
+
+    start -1 -> end 100     nothing to read: 100 is where the latest was, and is now written down
+    start -2 -> end 100     from the earliest record there is
+    no start -> end 100     a partition found meanwhile: likewise
+    start 50 -> end 20      the topic was deleted and made anew: from its earliest record
+"""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping, Sequence
+from typing import Any
+
+import pyarrow as pa
+from pyspark.sql.datasource import DataSourceStreamReader, InputPartition
+from pyspark.sql.streaming.datasource import (
+    ReadAllAvailable,
+    ReadLimit,
+    ReadMaxRows,
+    ReadMinRows,
+    SupportsTriggerAvailableNow,
+)
+from pyspark.sql.types import StructType
+
+from ottla.protocol.uuids import ZERO_UUID
+from ottla.spark.source import data_loss
+from ottla.spark.source.offset_finder import OffsetFinder
+from ottla.spark.source.offsets import LATEST, Offsets, from_json, to_json
+from ottla.spark.source.options import stream_options
+from ottla.spark.source.partitions import RangePartition, check_schema
+from ottla.spark.source.planning import is_enough, needs_earliest, ranges_between, split, spread
+from ottla.spark.source.range_reader import read_range
+from ottla.spark.source.topic_history import TopicHistory
+
+Json = dict[str, dict[str, int]]
+
+
+class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
+    def __init__(self, options: Mapping[str, str], schema: StructType) -> None:
+        self._options = stream_options(options)
+        check_schema(schema, headers=self._options.headers)
+        # What follows is used in the one process that plans for the driver.
+        self._finder = OffsetFinder(self._options)
+        self._history = TopicHistory()
+        self._first: Offsets | None = None
+        self._goal: Offsets | None = None
+        """With the trigger available-now: where the query ends."""
+        self._latest: Offsets | None = None
+        self._last_batch_at = -float("inf")
+
+    # Offsets
+
+    def initialOffset(self) -> Json:
+        """Spark asks more than once, and must hear the same."""
+        if self._first is None:
+            self._first = self._starting()
+        return to_json(self._first)
+
+    def _starting(self) -> Offsets:
+        places = self._finder.places(self._options.starting, starting=True)
+        numbers = {one: offset for one, offset in places.items() if offset >= 0}
+        if numbers:
+            ends = self._finder.latest()
+            for one, offset in numbers.items():
+                if offset > ends.get(one, 0):
+                    data_loss.report(
+                        f"{one} is to be read from offset {offset}, but ends at {ends.get(one)}.",
+                        fails=self._options.fail_on_data_loss,
+                    )
+                    places[one] = LATEST
+        return places
+
+    def prepareForTriggerAvailableNow(self) -> None:
+        self._goal = self._finder.latest()
+
+    def getDefaultReadLimit(self) -> ReadLimit:
+        if self._options.max_offsets is not None:
+            return ReadMaxRows(self._options.max_offsets)
+        if self._options.min_offsets is not None:
+            return ReadMinRows(self._options.min_offsets)
+        return ReadAllAvailable()
+
+    def latestOffset(self, start: Json, limit: ReadLimit) -> Json:
+        begin = from_json(start)
+        latest = self._latest = self._finder.latest(begin) if self._goal is None else self._goal
+        seen = self._history.seen(self._finder.topic_ids)
+        end = seen.ends(begin, latest)
+        if not isinstance(limit, ReadAllAvailable):
+            if self._waits(begin, end):
+                return start
+            if isinstance(limit, ReadMaxRows):
+                end = self._limited(limit.max_rows, begin, end)
+        if end != begin:
+            self._history = seen
+        return to_json(end)
+
+    def reportLatestOffset(self) -> Json | None:
+        return to_json(self._latest) if self._latest else None
+
+    def _waits(self, begin: Offsets, end: Offsets) -> bool:
+        """Whether there is too little for a batch, and time to wait for more; a query that ends
+        with what is there has none."""
+        least = self._options.min_offsets
+        if least is None or self._goal is not None or end == begin:
+            return False
+        now = time.monotonic()
+        waited_ms = (now - self._last_batch_at) * 1000
+        if waited_ms < self._options.max_delay_ms and not is_enough(least, begin, end):
+            return True
+        self._last_batch_at = now
+        return False
+
+    def _limited(self, most: int, begin: Offsets, end: Offsets) -> Offsets:
+        earliest = self._finder.earliest(needs_earliest(begin, end))
+        starts = begin | {one: end[one] for one in end if begin.get(one) == LATEST} | earliest
+        return spread(most, starts, end)
+
+    # Tasks
+
+    def partitions(self, start: Json, end: Json) -> Sequence[InputPartition]:
+        begin, until = from_json(start), from_json(end)
+        truncated = self._history.truncated(begin, until)
+        earliest = self._finder.earliest(needs_earliest(begin, until) - truncated)
+        for reason in data_loss.between(begin, until, earliest):
+            data_loss.report(reason, fails=self._options.fail_on_data_loss)
+        tasks = split(
+            ranges_between(begin, until, earliest),
+            self._options.min_partitions,
+            self._options.max_records,
+        )
+        ids = self._finder.topic_ids
+        return [RangePartition.of(task, ids.get(task.partition.topic, ZERO_UUID)) for task in tasks]
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        assert isinstance(partition, RangePartition)
+        yield from read_range(self._options, partition.range, partition.topic_id)
+
+    def commit(self, end: dict[str, Any]) -> None:
+        """Nothing to do: what has been read is in Spark's checkpoint."""
+
+    def stop(self) -> None:
+        self._finder.close()

@@ -18,7 +18,7 @@ from ottla.client.errors import ClientError, TopicMissing
 from ottla.client.network.backoff import Backoff, may_pass
 from ottla.client.network.cluster import Cluster
 from ottla.client.network.connection import Connection
-from ottla.client.network.metadata import Broker
+from ottla.client.network.metadata import Broker, Topic
 from ottla.client.settings.consumer import ConsumerSettings
 from ottla.client.values import TopicPartition
 from ottla.protocol.errors import ErrorCode, KafkaError
@@ -107,12 +107,14 @@ class Fetching:
     async def _leader(self, asked: Asked) -> tuple[bytes, int, int]:
         """The topic's id, who leads the partition, and since when."""
         name, index = asked.partition
-        if name not in self._cluster.view.topics:
-            await self._cluster.refresh([name])
         topic = self._cluster.view.topics.get(name)
+        # What is known may be of the topic before: this client has been kept since.
+        if topic is None or not _is_meant(asked, topic):
+            await self._cluster.refresh([name])
+            topic = self._cluster.view.topics.get(name)
         if topic is None or index >= len(topic.partitions):
             raise TopicMissing(name, index if topic is not None and topic.partitions else None)
-        if ZERO_UUID not in (asked.topic_id, topic.topic_id) and asked.topic_id != topic.topic_id:
+        if not _is_meant(asked, topic):
             raise OtherTopic
         partition = topic.partitions[index]
         if partition.leader not in self._cluster.view.brokers:
@@ -165,6 +167,10 @@ class Fetching:
                 asked.partition, leader.leader_id, leader.leader_epoch, brokers
             )
         raise KafkaError(code, f"{asked.partition} at offset {asked.offset}: {code.message}")
+
+
+def _is_meant(asked: Asked, topic: Topic) -> bool:
+    return ZERO_UUID in (asked.topic_id, topic.topic_id) or asked.topic_id == topic.topic_id
 
 
 def _may_pass(error: ClientError | KafkaError) -> bool:

@@ -1,0 +1,160 @@
+"""Queries of a plan as streaming frames, and what is done with each batch of them.
+
+The part up to the operation with state is a streaming frame. All after it, and all of a query
+without state, is done to the batches: so every output of a query, and its dead letters, come from
+one batch and go in one write. Dead letters from before the operation with state pass beside it.
+"""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from pyspark.sql import DataFrame, SparkSession
+from pyspark.sql import functions as F
+
+from ottla.streams.errors import BadTopology
+from ottla.streams.lowering.dead import DeadLetters
+from ottla.streams.lowering.flow import Flow
+from ottla.streams.lowering.frame import Frame, complete
+from ottla.streams.lowering.reading import parsed, read, start_of
+from ottla.streams.lowering.stateful import lower_root
+from ottla.streams.lowering.writing import all_rows, serdes_of, write
+from ottla.streams.plan import Input, Plan, Query
+from ottla.streams.plan.plan import origins, working_node
+from ottla.streams.serdes import Serde
+from ottla.streams.settings import Settings
+from ottla.streams.topology.topology import Node
+
+_DEAD = "__dead"
+_KEPT = ("key", "value")
+
+
+@dataclass
+class BuiltQuery:
+    """Ready to be started: `data` in `mode`, `write` for each batch."""
+
+    query: Query
+    data: DataFrame
+    mode: str
+    settings: Settings
+    serdes: dict[str, tuple[Serde, Serde]]
+    root: Frame | None
+
+    def write(self, batch: DataFrame, number: int) -> None:
+        query_id = batch.sparkSession.sparkContext.getLocalProperty("sql.streaming.queryId")
+        several = len(self.query.outputs) > 1 or self.settings.dead_letters is not None
+        kept = batch.persist() if several else batch  # or each would do the batch's work again
+        try:
+            write(self._rows(kept), self.settings, f"{self.settings.app_id}-{query_id}", number)
+        finally:
+            if several:
+                kept.unpersist()
+
+    def state_schema(self) -> list[tuple[str, str]]:
+        """Of what the operation with state gives: it follows from what it keeps."""
+        fields = [] if self.root is None else [self.root.data.schema[name] for name in _KEPT]
+        return [(field.name, field.dataType.simpleString()) for field in fields]
+
+    def learn(self, spark: SparkSession) -> None:
+        """Try it on no records: mistakes are found, and the forms of internal topics known."""
+        flow, _ = self._flow(spark.createDataFrame([], self.data.schema))
+        for output in self.query.outputs:
+            frame = flow.at(output.node)
+            if frame is None:
+                raise BadTopology(f"nothing reaches {output.node.name}")
+            found = serdes_of(output, frame)
+            known = self.serdes.setdefault(output.topic, found)
+            internal = output.end is None or output.end.operation.starts
+            if internal and _types(known) != _types(found):
+                raise BadTopology(
+                    f"records of different types meet at {output.node.name}:"
+                    f" {_types(known)} and {_types(found)}"
+                )
+
+    def _rows(self, batch: DataFrame) -> list[DataFrame]:
+        flow, dead = self._flow(batch)
+        return all_rows(self.query.outputs, flow, dead)
+
+    def _flow(self, batch: DataFrame) -> tuple[Flow, DeadLetters]:
+        dead = DeadLetters(self.settings.dead_letters)
+        if self.root is None or self.query.root is None:
+            entering = {
+                entry.node: parsed(batch, entry, self.serdes, dead) for entry in self.query.inputs
+            }
+            return Flow(entering, dead), dead
+        if _DEAD in batch.columns:
+            dead.letters.append(batch.filter(F.col(_DEAD).isNotNull()).select(f"{_DEAD}.*"))
+            batch = batch.filter(F.col(_DEAD).isNull()).drop(_DEAD)
+        return Flow({self.query.root: self.root.having(batch)}, dead), dead
+
+
+class Builder:
+    """Builds the queries of a plan in its order: each needs to know what the ones before write."""
+
+    def __init__(self, spark: SparkSession, settings: Settings, reading: dict[str, str]) -> None:
+        self._spark = spark
+        self._settings = settings
+        self._options = {**settings.to_spark(), **reading}
+        self._serdes: dict[str, tuple[Serde, Serde]] = {}
+
+    def build(self, plan: Plan) -> list[BuiltQuery]:
+        built = []
+        for query in plan.queries:
+            one = self._with_state(query, query.root) if query.root else self._without_state(query)
+            one.learn(self._spark)
+            built.append(one)
+        return built
+
+    def _without_state(self, query: Query) -> BuiltQuery:
+        starts: dict[str, list[str]] = {}
+        for entry in query.inputs:
+            starts.setdefault(start_of(entry), []).extend(entry.topics)
+        frames = [self._read(topics, start) for start, topics in starts.items()]
+        data = frames[0]
+        for other in frames[1:]:
+            data = data.unionByName(other)
+        return BuiltQuery(query, data, "append", self._settings, self._serdes, None)
+
+    def _with_state(self, query: Query, root: Node) -> BuiltQuery:
+        dead = DeadLetters(self._settings.dead_letters)
+        raw = {entry: self._read(list(entry.topics), start_of(entry)) for entry in query.inputs}
+        inputs = self._inputs(working_node(root), query, raw, dead)
+        lowered = lower_root(root, inputs, self._spark, self._options, dead)
+        frame = lowered.frame.having(complete(lowered.frame.data))
+        data = _beside(frame.data, dead.together())
+        return BuiltQuery(query, data, lowered.mode, self._settings, self._serdes, frame)
+
+    def _inputs(
+        self, worker: Node, query: Query, raw: dict[Input, DataFrame], dead: DeadLetters
+    ) -> list[Frame]:
+        frames = []
+        for parent in worker.parents:
+            entering = {
+                entry.node: parsed(raw[entry], entry, self._serdes, dead)
+                for entry in query.inputs
+                if _leads_to(entry, parent)
+            }
+            frame = Flow(entering, dead).at(parent)
+            assert frame is not None, f"nothing reaches {parent.name}"
+            frames.append(frame)
+        return frames
+
+    def _read(self, topics: list[str], start: str) -> DataFrame:
+        return read(self._spark, topics, start, self._options)
+
+
+def _leads_to(entry: Input, node: Node) -> bool:
+    carried = entry.internal is not None and not entry.node.operation.starts
+    return entry.node is node if carried else entry.node in origins(node)
+
+
+def _beside(data: DataFrame, letters: DataFrame | None) -> DataFrame:
+    """Dead letters travel in a column of their own, past the operation with state."""
+    if letters is None:
+        return data
+    inside = letters.select(F.struct("*").alias(_DEAD))
+    return data.unionByName(inside, allowMissingColumns=True)
+
+
+def _types(serdes: tuple[Serde, Serde]) -> str:
+    return ", ".join(serde.spark_type().simpleString() for serde in serdes)

@@ -1,0 +1,5 @@
+"""How a topology becomes queries, decided without running anything."""
+
+from ottla.streams.plan.plan import Input, InternalTopic, Output, Plan, Query, make_plan
+
+__all__ = ["Input", "InternalTopic", "Output", "Plan", "Query", "make_plan"]

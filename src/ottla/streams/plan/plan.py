@@ -1,0 +1,216 @@
+"""A topology cut into queries: Spark's counterpart of Kafka Streams' sub-topologies.
+
+Rules, each for a reason:
+
+- A query has at most one operation with state, and that one is its root: Spark cannot chain them in
+  update mode. Operations without state after it run in the same query.
+- What comes from topics and reaches sinks without meeting state is a query of its own, one for each
+  group of sources that share a sink.
+- Records that go from one root to another pass through an internal topic, written exactly once:
+  `<app>-<node>-repartition`, or `<app>-<store>-changelog`, compacted, if they are a table.
+- An operation without state does the same to each record wherever it came from. So where records of
+  several roots flow together, each query brings its own there, and nothing needs a cut.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from ottla.streams.errors import BadTopology
+from ottla.streams.topology.ends import Repartition, Sink, Source
+from ottla.streams.topology.stateful import SuppressUntilClosed
+from ottla.streams.topology.topology import Node, Topology
+
+
+@dataclass(frozen=True)
+class InternalTopic:
+    """Carries the records of `node` from queries with state to the next."""
+
+    name: str
+    node: Node
+    compacted: bool
+    partitions: int | None = None
+
+
+@dataclass(frozen=True)
+class Output:
+    """The records of `node` go to `topic`; `end` is the sink, or None for an internal topic."""
+
+    node: Node
+    topic: str
+    end: Node | None
+
+
+@dataclass(frozen=True)
+class Input:
+    """Records enter at `node`: from its topics, or, with `internal`, as another query left them."""
+
+    node: Node
+    internal: InternalTopic | None = None
+
+    @property
+    def topics(self) -> tuple[str, ...]:
+        if self.internal:
+            return (self.internal.name,)
+        assert isinstance(self.node.operation, Source)
+        return self.node.operation.topics
+
+
+@dataclass(frozen=True)
+class Query:
+    name: str
+    root: Node | None
+    """The operation with state."""
+    inputs: tuple[Input, ...]
+    outputs: tuple[Output, ...]
+
+
+@dataclass(frozen=True)
+class Plan:
+    """Queries in such an order that each comes after those it reads from."""
+
+    queries: tuple[Query, ...]
+    internal_topics: tuple[InternalTopic, ...]
+
+    def query_of(self, store: str) -> Query | None:
+        for query in self.queries:
+            if query.root and store in store_names(query.root):
+                return query
+        return None
+
+
+def store_names(root: Node) -> tuple[str, ...]:
+    """A suppressed aggregate's store is the aggregate's."""
+    return working_node(root).operation.stores
+
+
+def working_node(root: Node) -> Node:
+    """The node whose operation is done: the aggregate, where its results are held back."""
+    return root.parents[0] if isinstance(root.operation, SuppressUntilClosed) else root
+
+
+def starts(node: Node) -> bool:
+    return node.operation.stateful or node.operation.starts
+
+
+def origins(node: Node) -> tuple[Node, ...]:
+    """The roots and sources whose records are in `node`'s."""
+    if starts(node):
+        return (node,)
+    return tuple(dict.fromkeys(origin for up in node.parents for origin in origins(up)))
+
+
+def make_plan(topology: Topology, app: str) -> Plan:
+    if not any(isinstance(node.operation, Sink) for node in topology):
+        raise BadTopology(f"the application {app!r} writes nothing: end a stream with .to(topic)")
+    return _Planner(topology, app).plan()
+
+
+class _Planner:
+    def __init__(self, topology: Topology, app: str) -> None:
+        self._topology = topology
+        self._app = app
+        self._internal: dict[Node, InternalTopic] = {}
+        self._outputs: dict[Node, list[Output]] = {node: [] for node in topology if starts(node)}
+        self._shared: list[set[Node]] = []
+
+    def plan(self) -> Plan:
+        roots = self._needed_roots()
+        for root in roots:
+            for node in working_node(root).parents:
+                self._carry_between_roots(node)
+        self._add_ends()
+        queries = [self._query_of(root) for root in roots] + self._queries_without_state()
+        order = {node: number for number, node in enumerate(self._topology)}
+        queries.sort(key=lambda query: order[query.root or query.inputs[0].node])
+        return Plan(tuple(_readers_last(queries)), tuple(self._internal.values()))
+
+    def _needed_roots(self) -> list[Node]:
+        """Those whose records are written, or used by another; an aggregate may be suppressed."""
+        needed: set[Node] = set()
+        for node in reversed(list(self._topology)):
+            if isinstance(node.operation, Sink | Repartition):
+                needed.update(origins(node.parents[0]))
+            if node in needed and node.operation.stateful:
+                for parent in working_node(node).parents:
+                    needed.update(origins(parent))
+        return [node for node in self._topology if node in needed and node.operation.stateful]
+
+    def _carry_between_roots(self, node: Node) -> None:
+        writers = [origin for origin in origins(node) if origin.operation.stateful]
+        if not writers or node in self._internal:
+            return
+        topic = InternalTopic(_topic_name(self._app, node), node, compacted=node.table)
+        self._internal[node] = topic
+        for writer in writers:
+            self._outputs[writer].append(Output(node, topic.name, None))
+
+    def _add_ends(self) -> None:
+        for end in self._topology:
+            if not isinstance(end.operation, Sink | Repartition):
+                continue
+            node, topic = end.parents[0], self._topic_of_end(end)
+            for origin in origins(node):
+                self._outputs[origin].append(Output(node, topic, end))
+            self._share({origin for origin in origins(node) if not origin.operation.stateful})
+
+    def _topic_of_end(self, end: Node) -> str:
+        if isinstance(end.operation, Sink):
+            return end.operation.topic
+        assert isinstance(end.operation, Repartition)
+        name = f"{self._app}-{end.name.removesuffix('-repartition')}-repartition"
+        topic = InternalTopic(name, end, compacted=False, partitions=end.operation.partitions)
+        self._internal[end] = topic
+        return name
+
+    def _share(self, sources: set[Node]) -> None:
+        """Sources that reach one sink are read by one query."""
+        if sources:
+            joined = sources.union(*(group for group in self._shared if group & sources))
+            self._shared = [group for group in self._shared if not group & sources] + [joined]
+
+    def _query_of(self, root: Node) -> Query:
+        inputs: dict[tuple[Node, bool], Input] = {}
+        for node in working_node(root).parents:
+            for origin in origins(node):
+                internal = self._internal[node] if origin.operation.stateful else None
+                entry = Input(node if internal else origin, internal or self._internal.get(origin))
+                inputs[entry.node, internal is not None] = entry
+        stores = store_names(root)
+        name = stores[0] if len(stores) == 1 and root is working_node(root) else root.name
+        return Query(name, root, tuple(inputs.values()), tuple(self._outputs[root]))
+
+    def _queries_without_state(self) -> list[Query]:
+        order = {node: number for number, node in enumerate(self._topology)}
+        queries = []
+        for group in self._shared:
+            sources = sorted(group, key=lambda node: order[node])
+            outputs = dict.fromkeys(out for source in sources for out in self._outputs[source])
+            inputs = tuple(Input(source, self._internal.get(source)) for source in sources)
+            queries.append(Query(sources[0].name, None, inputs, tuple(outputs)))
+        return queries
+
+
+def _topic_name(app: str, node: Node) -> str:
+    if not node.table:
+        return f"{app}-{node.name}-repartition"
+    stores = store_names(node)
+    return f"{app}-{stores[0] if stores else node.name}-changelog"
+
+
+def _readers_last(queries: Sequence[Query]) -> list[Query]:
+    """Stable: a query moves back only behind those that write what it reads."""
+    placed: list[Query] = []
+    waiting = list(queries)
+    while waiting:
+        writing = {output.topic for query in waiting for output in query.outputs}
+        ready = [query for query in waiting if not _reads(query) & writing]
+        ready = ready or waiting[:1]  # a circle through a topic of the program's own
+        placed += ready
+        waiting = [query for query in waiting if query not in ready]
+    return placed
+
+
+def _reads(query: Query) -> set[str]:
+    return {topic for entry in query.inputs for topic in entry.topics}

@@ -1,0 +1,199 @@
+"""An application at work: its queries, started together and looked after together."""
+
+from __future__ import annotations
+
+import re
+import time
+from collections.abc import Iterable
+from typing import TYPE_CHECKING, Any
+
+from pyspark.errors import StreamingQueryException
+from pyspark.sql import SparkSession
+from pyspark.sql.streaming.query import StreamingQuery
+from pyspark.sql.streaming.readwriter import DataStreamWriter
+
+from ottla.streams import checkpoint, internal_topics
+from ottla.streams.durations import Duration, in_words, milliseconds
+from ottla.streams.errors import QueryFailed, StoreMissing
+from ottla.streams.lowering.build import Builder, BuiltQuery
+from ottla.streams.lowering.dead import MARK
+from ottla.streams.plan import Plan
+from ottla.streams.plan.plan import store_names
+
+if TYPE_CHECKING:
+    from ottla.streams.app import App
+    from ottla.streams.stores import Store
+
+_LOOK_S = 0.2
+
+
+def start(
+    app: App,
+    spark: SparkSession,
+    checkpoints: str,
+    trigger: Duration | None,
+    reading: dict[str, str],
+) -> Running:
+    plan, built = _prepared(app, spark, checkpoints, reading)
+    every = None if trigger is None else in_words(milliseconds(trigger, "trigger"))
+    running = Running(spark, plan, checkpoints)
+    try:
+        for one in built:
+            running.add(one.query.name, _started(one, app, checkpoints, every))
+    except BaseException:
+        running.stop()
+        raise
+    return running
+
+
+def run_available(
+    app: App, spark: SparkSession, checkpoints: str, reading: dict[str, str]
+) -> Running:
+    """One query after the other: each finds all that those before it wrote."""
+    plan, built = _prepared(app, spark, checkpoints, reading)
+    running = Running(spark, plan, checkpoints)
+    for level in _levels(built):
+        for one in level:
+            running.add(one.query.name, _started(one, app, checkpoints, None, available=True))
+        running.await_termination()
+    return running
+
+
+def _prepared(
+    app: App, spark: SparkSession, checkpoints: str, reading: dict[str, str]
+) -> tuple[Plan, list[BuiltQuery]]:
+    from ottla.spark.datasource import register
+
+    plan = app.plan()
+    register(spark)
+    internal_topics.prepare(app.settings, app.topology, plan)
+    built = Builder(spark, app.settings, reading).build(plan)
+    for one in built:
+        checkpoint.check(spark, checkpoints, one)
+    return plan, built
+
+
+def _levels(built: Iterable[BuiltQuery]) -> list[list[BuiltQuery]]:
+    """Queries of one level do not read what others of it write."""
+    levels: list[list[BuiltQuery]] = []
+    written: set[str] = set()
+    for one in built:
+        reads = {topic for entry in one.query.inputs for topic in entry.topics}
+        if not levels or reads & written:
+            levels.append([])
+            written = set()
+        levels[-1].append(one)
+        written |= {output.topic for output in one.query.outputs}
+    return levels
+
+
+def _started(
+    built: BuiltQuery, app: App, checkpoints: str, every: str | None, *, available: bool = False
+) -> StreamingQuery:
+    writer: DataStreamWriter = built.data.writeStream.foreachBatch(built.write)
+    writer = writer.outputMode(built.mode).queryName(f"{app.app_id}: {built.query.name}")
+    writer = writer.option("checkpointLocation", checkpoint.folder_of(checkpoints, built.query))
+    if available:
+        writer = writer.trigger(availableNow=True)
+    elif every is not None:
+        writer = writer.trigger(processingTime=every)
+    return writer.start()
+
+
+class Running:
+    """The queries of a started application."""
+
+    def __init__(self, spark: SparkSession, plan: Plan, checkpoints: str) -> None:
+        self._spark = spark
+        self._plan = plan
+        self._checkpoints = checkpoints
+        self._queries: dict[str, StreamingQuery] = {}
+
+    def add(self, name: str, query: StreamingQuery) -> None:
+        self._queries[name] = query
+
+    @property
+    def queries(self) -> list[StreamingQuery]:
+        return list(self._queries.values())
+
+    @property
+    def is_active(self) -> bool:
+        return any(query.isActive for query in self.queries)
+
+    def await_termination(self, timeout: float | None = None) -> bool:
+        """Until all queries end; True if they did in time. If one fails, the others are stopped
+        and `QueryFailed` says why."""
+        deadline = None if timeout is None else time.monotonic() + timeout
+        while self.is_active:
+            self._fail_if_one_did()
+            if deadline is not None and time.monotonic() >= deadline:
+                return False
+            self._look()
+        self._fail_if_one_did()
+        return True
+
+    def process_all_available(self) -> None:
+        """Until everything that is in the topics now has been through all queries; for tests."""
+        for query in self.queries:
+            try:
+                query.processAllAvailable()
+            except StreamingQueryException:
+                self._fail_if_one_did()
+                raise
+
+    def stop(self) -> None:
+        for query in self.queries:
+            query.stop()
+
+    def progress(self) -> dict[str, dict[str, Any] | None]:
+        """The newest progress of each query, as Spark tells it."""
+        import json
+
+        newest = {name: query.lastProgress for name, query in self._queries.items()}
+        return {name: json.loads(one.json) if one else None for name, one in newest.items()}
+
+    def store(self, name: str) -> Store:
+        """State by the name of its store, as of the last batch that is done."""
+        from ottla.streams.stores import Store
+
+        query = self._plan.query_of(name)
+        if query is None or query.root is None:
+            known = [
+                store for one in self._plan.queries if one.root for store in store_names(one.root)
+            ]
+            raise StoreMissing(
+                f"there is no store {name!r}; there are: {', '.join(known) or 'none'}"
+            )
+        return Store(self._spark, name, query.root, checkpoint.folder_of(self._checkpoints, query))
+
+    def _look(self) -> None:
+        active = next((query for query in self.queries if query.isActive), None)
+        if active is not None:
+            try:
+                active.awaitTermination(_LOOK_S)  # type: ignore[arg-type]
+            except StreamingQueryException:
+                pass  # told by _fail_if_one_did
+
+    def _fail_if_one_did(self) -> None:
+        for name, query in self._queries.items():
+            error = None if query.isActive else query.exception()
+            if error is not None:
+                self.stop()
+                raise _failure(name, error) from error
+
+    def __enter__(self) -> Running:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.stop()
+
+
+_NAMED = re.compile(re.escape(MARK) + r"(\S+): (.*?)(?: SQLSTATE|$)", re.MULTILINE)
+
+
+def _failure(name: str, error: BaseException) -> QueryFailed:
+    """The node and the record, if the error tells; else what Spark says, without its stack."""
+    text = str(error)
+    if found := _NAMED.search(text):
+        return QueryFailed(name, found[2], node=found[1])
+    return QueryFailed(name, text.split("\n\nJVM stacktrace")[0].strip())

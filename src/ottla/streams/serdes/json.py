@@ -1,0 +1,76 @@
+"""JSON of a given schema.
+
+Spark's reader is lenient: it stops at the end of the first value and takes an array for a row. The
+text is therefore read as a member of an object, where rubbish after it is a mistake of syntax.
+"""
+
+from __future__ import annotations
+
+from functools import cached_property
+from typing import TYPE_CHECKING
+
+from ottla.streams.serdes.serde import Parsed, Serde
+
+if TYPE_CHECKING:
+    from pyspark.sql import Column
+    from pyspark.sql.types import DataType
+
+_MEMBER = "v"
+_CORRUPT = "corrupt"
+
+
+class Json(Serde):
+    """`Json("account string, amount double")`, `Json("array<int>")`, or a type of Spark's.
+
+    Fields that are not in the schema are passed over, those that are missing are null. A field of
+    another type, a text that is no JSON, or one that is cut off, is a problem.
+    """
+
+    def __init__(self, schema: str | DataType) -> None:
+        self._schema = schema
+
+    @cached_property
+    def _type(self) -> DataType:
+        from pyspark.sql.types import DataType
+
+        if isinstance(self._schema, DataType):
+            return self._schema
+        return DataType.fromDDL(self._schema)
+
+    def spark_type(self) -> DataType:
+        return self._type
+
+    def parse(self, data: Column) -> Parsed:
+        from pyspark.sql import functions as F
+        from pyspark.sql.types import StringType, StructType
+
+        text = data.cast("string")
+        schema = StructType().add(_MEMBER, self._type).add(_CORRUPT, StringType())
+        options = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": _CORRUPT}
+        member = F.concat(F.lit(f'{{"{_MEMBER}":'), text, F.lit("}"))
+        read = F.from_json(member, schema, options)
+        bad = data.isNotNull() & (read.isNull() | read[_CORRUPT].isNotNull())
+        return Parsed(read[_MEMBER], F.when(bad, F.lit(f"not JSON of the schema {self}")))
+
+    def encode(self, column: Column) -> Column:
+        from pyspark.sql import functions as F
+        from pyspark.sql.types import StructType
+
+        options = {"ignoreNullFields": "false"}
+        if isinstance(self._type, StructType):
+            return F.to_json(column, options).cast("binary")
+        member = F.to_json(F.struct(column.alias(_MEMBER)), options)
+        text = F.substring(member, len(_MEMBER) + 5, F.length(member) - len(_MEMBER) - 5)
+        return F.when(column.isNotNull(), text.cast("binary"))
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Json) and str(self) == str(other)
+
+    def __hash__(self) -> int:
+        return hash(str(self))
+
+    def __repr__(self) -> str:
+        return f"Json({str(self)!r})"
+
+    def __str__(self) -> str:
+        return self._schema if isinstance(self._schema, str) else self._type.simpleString()

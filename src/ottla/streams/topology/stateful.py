@@ -1,0 +1,174 @@
+"""Operations that remember. Each gets a query, and a checkpoint, of its own."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from typing import Any, ClassVar
+
+from ottla.streams.durations import in_words
+from ottla.streams.serdes import Serde
+from ottla.streams.topology.operation import Function, Operation
+from ottla.streams.windows import JoinWindow, Window
+
+
+@dataclass(frozen=True, eq=False)
+class Stored(Operation):
+    """State under a name."""
+
+    stateful: ClassVar[bool] = True
+    store: str
+
+    @property
+    def stores(self) -> tuple[str, ...]:
+        return (self.store,)
+
+
+@dataclass(frozen=True, eq=False)
+class Aggregate(Stored):
+    """Spark's own aggregates, of columns. `columns` None counts."""
+
+    kind: ClassVar[str] = "AGGREGATE"
+    columns: Function | None
+    window: Window | None
+    value: Serde | None
+
+    def signature(self) -> str:
+        what = "count" if self.columns is None else "columns"
+        return f"{what} per {self.window or 'key'}"
+
+
+@dataclass(frozen=True, eq=False)
+class Reduce(Stored):
+    kind: ClassVar[str] = "REDUCE"
+    function: Function
+    window: Window | None
+
+    def signature(self) -> str:
+        return f"reduce per {self.window or 'key'}"
+
+
+@dataclass(frozen=True, eq=False)
+class Fold(Stored):
+    """Kafka Streams' `aggregate`: a Python function over what came before and a record.
+
+    `merger` joins two sessions.
+    """
+
+    kind: ClassVar[str] = "AGGREGATE"
+    initial: Any
+    function: Function
+    merger: Function | None
+    window: Window | None
+    value: Serde
+
+    def signature(self) -> str:
+        return f"aggregate per {self.window or 'key'} to {self.value}"
+
+
+@dataclass(frozen=True, eq=False)
+class TableAggregate(Stored):
+    """Of a table that was grouped anew: what a row gave before is taken away first."""
+
+    kind: ClassVar[str] = "AGGREGATE"
+    initial: Any
+    adder: Function
+    subtractor: Function
+    value: Serde
+
+    def signature(self) -> str:
+        return f"aggregate of a table to {self.value}"
+
+
+@dataclass(frozen=True, eq=False)
+class Changes(Stored):
+    """The changes of a table: what a row was, and what it is; grouped by a new key."""
+
+    kind: ClassVar[str] = "SELECT"
+    function: Function
+    key: Serde | None
+    value: Serde | None
+
+    def signature(self) -> str:
+        return "changes of a table"
+
+
+@dataclass(frozen=True, eq=False)
+class SuppressUntilClosed(Operation):
+    """The final result of each window. Done by the aggregate itself, in another output mode."""
+
+    kind: ClassVar[str] = "SUPPRESS"
+    stateful: ClassVar[bool] = True
+
+
+@dataclass(frozen=True, eq=False)
+class SuppressUntilTime(Operation):
+    """The newest of each key, at most once in a while."""
+
+    kind: ClassVar[str] = "SUPPRESS"
+    stateful: ClassVar[bool] = True
+    limit_ms: int
+
+    def signature(self) -> str:
+        return f"suppress for {in_words(self.limit_ms)}"
+
+
+@dataclass(frozen=True, eq=False)
+class JoinStreams(Operation):
+    kind: ClassVar[str] = "JOIN"
+    stateful: ClassVar[bool] = True
+    how: str
+    window: JoinWindow
+    joiner: Function
+    value: Serde | None
+    python: bool
+
+    def signature(self) -> str:
+        return f"{self.how} {self.window}"
+
+
+@dataclass(frozen=True, eq=False)
+class JoinTable(Operation):
+    """A stream with the newest row of a table. Its parents: the stream, then the table."""
+
+    kind: ClassVar[str] = "JOIN"
+    stateful: ClassVar[bool] = True
+    how: str
+    joiner: Function
+    value: Serde | None
+    python: bool
+
+    def signature(self) -> str:
+        return f"{self.how} join of a stream with a table"
+
+
+@dataclass(frozen=True, eq=False)
+class JoinTables(Operation):
+    kind: ClassVar[str] = "JOIN"
+    stateful: ClassVar[bool] = True
+    how: str
+    joiner: Function
+    value: Serde | None
+    python: bool
+
+    def signature(self) -> str:
+        return f"{self.how} join of tables"
+
+
+@dataclass(frozen=True, eq=False)
+class Process(Operation):
+    """A processor with stores and timers."""
+
+    kind: ClassVar[str] = "PROCESSOR"
+    stateful: ClassVar[bool] = True
+    factory: Function
+    key: Serde | None
+    value: Serde
+    store_names: tuple[str, ...]
+    time_mode: str
+
+    @property
+    def stores(self) -> tuple[str, ...]:
+        return self.store_names
+
+    def signature(self) -> str:
+        return f"processor with {', '.join(self.store_names) or 'no stores'}"

@@ -1,0 +1,113 @@
+"""The graph of an application: nodes with names, each made after those it takes records from.
+
+Pure: it can be built, described and drawn without Spark and without a broker. Names are Kafka
+Streams', numbered in the order of making, unless the program gives one. A name is what a restart
+finds its checkpoint by, so name what holds state before you insert steps above it.
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator
+from dataclasses import dataclass
+
+from ottla.streams.errors import BadTopology
+from ottla.streams.topology.ends import GlobalSource, Sink, Source
+from ottla.streams.topology.operation import Operation
+
+_LEGAL = re.compile(r"[a-zA-Z0-9._-]{1,200}")
+
+
+@dataclass(frozen=True, eq=False)
+class Node:
+    name: str
+    operation: Operation
+    parents: tuple[Node, ...]
+    table: bool
+    """Its records are a table's changes: the newest of a key counts, null deletes."""
+
+    def __repr__(self) -> str:
+        return f"<{self.name}>"
+
+
+class Topology:
+    def __init__(self) -> None:
+        self._nodes: dict[str, Node] = {}
+        self._stores: set[str] = set()
+        self._count = 0
+
+    def __iter__(self) -> Iterator[Node]:
+        return iter(self._nodes.values())
+
+    def __len__(self) -> int:
+        return len(self._nodes)
+
+    def __getitem__(self, name: str) -> Node:
+        return self._nodes[name]
+
+    def add(
+        self,
+        operation: Operation,
+        *parents: Node,
+        named: str | None = None,
+        table: bool = False,
+        family: str | None = None,
+    ) -> Node:
+        """`family` is what the name begins with; the node's own kind of records says it if not."""
+        family = family or ("KTABLE" if table else "KSTREAM")
+        name = self.numbered(f"{family}-{operation.kind}-") if named is None else _checked(named)
+        if name in self._nodes:
+            raise BadTopology(f"two nodes are named {name!r}: give each a name of its own")
+        for parent in parents:
+            if self._nodes.get(parent.name) is not parent:
+                raise BadTopology(f"{parent.name} belongs to another application than {name}")
+        for store in operation.stores:
+            self._take_store(store)
+        node = self._nodes[name] = Node(name, operation, parents, table)
+        return node
+
+    def numbered(self, prefix: str) -> str:
+        """The next name of this kind; the numbers are shared by nodes and stores."""
+        name = f"{prefix}{self._count:010}"
+        self._count += 1
+        return name
+
+    def _take_store(self, store: str) -> None:
+        if _checked(store) in self._stores:
+            raise BadTopology(f"two stores are named {store!r}: give each a name of its own")
+        self._stores.add(store)
+
+    def children(self, node: Node) -> list[Node]:
+        return [other for other in self if node in other.parents]
+
+    def changed(self, change: Callable[[Operation], Operation]) -> Topology:
+        """The same graph, with each operation as `change` has it."""
+        other = Topology()
+        other._stores, other._count = set(self._stores), self._count
+        for node in self:
+            parents = tuple(other[parent.name] for parent in node.parents)
+            other._nodes[node.name] = Node(node.name, change(node.operation), parents, node.table)
+        return other
+
+    def sources(self) -> list[str]:
+        """The topics that are read, but for internal ones."""
+        topics: list[str] = []
+        for node in self:
+            if isinstance(node.operation, Source):
+                topics += node.operation.topics
+            elif isinstance(node.operation, GlobalSource):
+                topics.append(node.operation.topic)
+        return list(dict.fromkeys(topics))
+
+    def sinks(self) -> list[str]:
+        found = [node.operation.topic for node in self if isinstance(node.operation, Sink)]
+        return list(dict.fromkeys(found))
+
+
+def _checked(name: str) -> str:
+    if not _LEGAL.fullmatch(name):
+        raise BadTopology(
+            f"{name!r} cannot be a name: it becomes a part of names of topics and folders, so it"
+            " may have letters, digits, '.', '_' and '-' only"
+        )
+    return name

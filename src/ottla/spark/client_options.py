@@ -102,7 +102,7 @@ def client_options(options: Mapping[str, str], kind: type[ClientSettings]) -> di
     found |= _compression_level(given)
     for name, value in given.items():
         plain = name.replace(".", "_")
-        if plain in known:
+        if plain in known and name not in WITHOUT_EFFECT:
             found[plain] = value
         elif not _is_left_out(name):
             raise BadSetting(PREFIX + name, _unknown(name))

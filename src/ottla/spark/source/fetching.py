@@ -4,7 +4,8 @@ One request at a time, without a fetch session: ranges are short, and a session 
 kept for each. What may pass is tried again until the time is up:
 
     leader moved, replica away, no connection   ask for metadata, then again after a pause
-    topic or partition gone                     likewise: a broker that just began may not know yet
+    topic or partition gone                     likewise, but not for long: a broker that has just
+                                                begun may not know it yet
     offset out of range, another topic of the same name, damage      told at once
 """
 
@@ -15,7 +16,7 @@ from typing import Any
 
 from ottla.buffers import Buffer
 from ottla.client.errors import ClientError, TopicMissing
-from ottla.client.network.backoff import Backoff, may_pass
+from ottla.client.network.backoff import may_pass
 from ottla.client.network.cluster import Cluster
 from ottla.client.network.connection import Connection
 from ottla.client.network.metadata import Broker, Topic
@@ -27,6 +28,8 @@ from ottla.protocol.uuids import ZERO_UUID
 
 TOPIC_IDS_FROM = 13
 UNKNOWN = -1
+GONE_PATIENCE_MS = 3_000
+"""How long a topic that cannot be found is waited for."""
 
 GONE = {
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
@@ -61,8 +64,8 @@ class OutOfRange(Exception):
     """The partition does not hold the offset: it has aged out, or the log is shorter now."""
 
 
-class OtherTopic(Exception):
-    """A topic of the same name has taken the place of the one that was meant, or none has."""
+class TopicGone(Exception):
+    """It was deleted; another of the same name may have taken its place."""
 
 
 class Fetching:
@@ -75,17 +78,20 @@ class Fetching:
     async def fetch(self, asked: Asked, within_s: float) -> Answer:
         """Records, or none if the broker has none now. Raises what kept it from being answered
         when the time is up."""
-        backoff = Backoff(self._cluster.runtime, int(within_s * 1000), self._cluster.pauses())
+        within_ms = int(within_s * 1000)
+        backoff = self._cluster.backoff(within_ms)
+        until_gone = self._cluster.backoff(min(within_ms, GONE_PATIENCE_MS))
         while True:
             try:
-                answer = await self._attempt(asked)
-                if answer is not None:
-                    return answer
+                return await self._attempt(asked)
             except (ClientError, KafkaError) as error:
                 self._preferred.pop(asked.partition, None)
-                if not _may_pass(error) or not await backoff.pause():
+                if _is_gone(error):
+                    if not await until_gone.pause():
+                        raise TopicGone from error
+                elif not _may_pass(error) or not await backoff.pause():
                     raise
-                await self._look_again(asked)
+            await self._look_again(asked)
 
     async def _look_again(self, asked: Asked) -> None:
         try:
@@ -93,29 +99,31 @@ class Fetching:
         except (ClientError, KafkaError):
             pass  # the next attempt tells
 
-    async def _attempt(self, asked: Asked) -> Answer | None:
-        """None: ask again, elsewhere."""
-        topic, leader, epoch = await self._leader(asked)
-        node_id = self._preferred.get(asked.partition, leader)
-        connection = await self._cluster.broker_for_fetching(node_id)
-        response = await self._ask(connection, asked, topic, epoch)
-        for answered in response.responses:
-            for one in answered.partitions:
-                return self._read(asked, one, response.node_endpoints, node_id)
-        return None  # throttled: nothing at all was answered
+    async def _attempt(self, asked: Asked) -> Answer:
+        topic_id, leader, epoch = await self._leader(asked)
+        for _ in range(2):  # a second time, if the leader names a follower to ask
+            node_id = self._preferred.get(asked.partition, leader)
+            connection = await self._cluster.broker_for_fetching(node_id)
+            response = await self._ask(connection, asked, topic_id, epoch)
+            found = [one for topic in response.responses for one in topic.partitions]
+            if not found:
+                raise KafkaError(ErrorCode.THROTTLING_QUOTA_EXCEEDED)
+            answer = self._read(asked, found[0], response.node_endpoints, node_id)
+            if answer is not None:
+                return answer
+        raise KafkaError(ErrorCode.REPLICA_NOT_AVAILABLE)
 
     async def _leader(self, asked: Asked) -> tuple[bytes, int, int]:
         """The topic's id, who leads the partition, and since when."""
         name, index = asked.partition
         topic = self._cluster.view.topics.get(name)
-        # What is known may be of the topic before: this client has been kept since.
         if topic is None or not _is_meant(asked, topic):
             await self._cluster.refresh([name])
             topic = self._cluster.view.topics.get(name)
         if topic is None or index >= len(topic.partitions):
             raise TopicMissing(name, index if topic is not None and topic.partitions else None)
         if not _is_meant(asked, topic):
-            raise OtherTopic
+            raise TopicGone
         partition = topic.partitions[index]
         if partition.leader not in self._cluster.view.brokers:
             code = ErrorCode.LEADER_NOT_AVAILABLE
@@ -149,6 +157,7 @@ class Fetching:
         return await connection.request(request, version=version, timeout_ms=timeout_ms)
 
     def _read(self, asked: Asked, found: Any, endpoints: list[Any], node_id: int) -> Answer | None:
+        """None: a follower is to be asked instead."""
         code = ErrorCode.of(found.error_code)
         if code is ErrorCode.NONE:
             if found.preferred_read_replica >= 0 and not found.records:
@@ -173,11 +182,18 @@ def _is_meant(asked: Asked, topic: Topic) -> bool:
     return ZERO_UUID in (asked.topic_id, topic.topic_id) or asked.topic_id == topic.topic_id
 
 
+def _is_gone(error: ClientError | KafkaError) -> bool:
+    if isinstance(error, KafkaError):
+        return error.code in GONE
+    return isinstance(error, TopicMissing)
+
+
 def _may_pass(error: ClientError | KafkaError) -> bool:
     if isinstance(error, KafkaError):
-        is_known = error.code.retriable or error.code in PASSING or error.code in GONE
-        return is_known and error.code is not ErrorCode.CORRUPT_MESSAGE
-    return isinstance(error, TopicMissing) or may_pass(error)
+        if error.code is ErrorCode.CORRUPT_MESSAGE:
+            return False
+        return error.code.retriable or error.code in PASSING
+    return may_pass(error)
 
 
 def _aborted(answer: Any) -> list[tuple[int, int]]:

@@ -103,7 +103,10 @@ class OffsetFinder:
 
     def _latest(self, known: Offsets, is_last: bool) -> Offsets:
         before = self.topic_ids
-        found = self._at(dict.fromkeys(self.partitions(), LATEST))
+        partitions = self.partitions()
+        found = self._at(dict.fromkeys(partitions, LATEST))
+        if not (is_last or partitions == found.keys()):
+            raise Unsettled
         for one, end in found.items():
             is_same = before.get(one.topic) == self.topic_ids.get(one.topic)
             if end < known.get(one, 0) and is_same and not is_last:

@@ -1,7 +1,9 @@
 """Offsets of many partitions, and their JSON: {"topic": {"0": 23, "1": -1}}, as in Spark.
 
 Spark keeps the JSON in its checkpoints and compares it as text, so it is always in the same order.
-An offset of -2 stands for the earliest, -1 for the latest.
+An offset of -2 stands for the earliest, -1 for the latest. In checkpoints the ids of the topics
+stand beside them, {"@ids": {"topic": "6f1d..."}}, where they are known: only an id tells a topic
+from another that was made under its name while the query was away.
 """
 
 from __future__ import annotations
@@ -11,6 +13,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from ottla.client.values import TopicPartition
+from ottla.protocol.uuids import ZERO_UUID
 
 EARLIEST = -2
 LATEST = -1
@@ -22,19 +25,33 @@ _OFFSETS_EXAMPLE = '{"topicA":{"0":23,"1":-1},"topicB":{"0":-2}}'
 _TIMES_EXAMPLE = '{"topicA": {"0": 123456789, "1": 123456789}, "topicB": {"0": 123456789}}'
 
 
-def to_json(offsets: Mapping[TopicPartition, int]) -> dict[str, dict[str, int]]:
-    found: dict[str, dict[str, int]] = {}
+IDS = "@ids"
+"""No topic has such a name."""
+
+
+def to_json(
+    offsets: Mapping[TopicPartition, int], ids: Mapping[str, bytes] | None = None
+) -> dict[str, dict[str, Any]]:
+    found: dict[str, dict[str, Any]] = {}
     for one in sorted(offsets):
         found.setdefault(one.topic, {})[str(one.partition)] = offsets[one]
-    return found
+    known = {topic: (ids or {}).get(topic, ZERO_UUID) for topic in found}
+    told = {topic: topic_id.hex() for topic, topic_id in known.items() if topic_id != ZERO_UUID}
+    return {**found, IDS: told} if told else found
 
 
-def from_json(given: Mapping[str, Mapping[str, int]]) -> Offsets:
+def from_json(given: Mapping[str, Mapping[str, Any]]) -> Offsets:
     return {
         TopicPartition(topic, int(index)): offset
         for topic, parts in given.items()
+        if topic != IDS
         for index, offset in parts.items()
     }
+
+
+def ids_from_json(given: Mapping[str, Mapping[str, Any]]) -> dict[str, bytes]:
+    """Of checkpoints of Spark's own connector, none."""
+    return {topic: bytes.fromhex(text) for topic, text in given.get(IDS, {}).items()}
 
 
 def parse_offsets(text: str) -> Offsets:

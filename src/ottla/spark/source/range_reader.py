@@ -16,18 +16,19 @@ import time
 from collections.abc import Iterator
 
 import pyarrow as pa
+import pyarrow.compute as pc
 
 from ottla.client.consumer.fetched_part import FetchedPart
 from ottla.protocol.uuids import ZERO_UUID
 from ottla.records.codec import Codec
 from ottla.records.engine import RecordColumns
 from ottla.records.errors import InvalidBatch
-from ottla.records.header import HEADER_SIZE, BatchHeader
+from ottla.records.header import HEADER_SIZE, BatchHeader, read_header
 from ottla.records.reader import payload_of
 from ottla.spark.clients import KeptClients
 from ottla.spark.source.columns import ROWS_MAX, RowColumns
 from ottla.spark.source.data_loss import report
-from ottla.spark.source.fetching import Answer, Asked, OtherTopic, OutOfRange
+from ottla.spark.source.fetching import Answer, Asked, OutOfRange, TopicGone
 from ottla.spark.source.offsets import EARLIEST, LATEST
 from ottla.spark.source.options import SourceOptions
 from ottla.spark.source.planning import Range
@@ -37,7 +38,7 @@ ROWS = 10_000
 """An Arrow batch is handed over when it has so many rows,"""
 BATCH_BYTES = 4 << 20
 """or holds so many bytes of keys and values."""
-FETCH_BYTES = 2 << 20
+FETCH_BYTES = 4 << 20
 """The most bytes asked for at a time, unless kafka.max.partition.fetch.bytes says otherwise."""
 FETCH_BYTES_LEAST = 64 << 10
 RECORD_BYTES_GUESS = 1 << 10
@@ -64,13 +65,13 @@ class RangeReader:
         self._client = client
         self._options = options
         self._partition = wanted.partition
-        self._position = self._first = wanted.start
+        self._position = wanted.start
         self._until = wanted.until
         self._topic_id = topic_id
         self._rows = RowColumns(wanted.partition, headers=options.headers)
         self._columns = RecordColumns(options.headers)
         self._timestamp_type = 0
-        self._bytes_read = 0
+        self._bytes_each = float(RECORD_BYTES_GUESS)
         self._bytes_max = (
             client.settings.max_partition_fetch_bytes
             if "max_partition_fetch_bytes" in options.client
@@ -108,9 +109,7 @@ class RangeReader:
 
     def _bytes_for(self, offset: int) -> int:
         """What the rest of the range may need, a little more rather than a second request."""
-        passed = offset - self._first
-        each = self._bytes_read / passed if passed else RECORD_BYTES_GUESS
-        rest = int((self._until - offset) * each * 1.1)
+        rest = int((self._until - offset) * self._bytes_each * 1.1)
         return min(self._bytes_max, max(FETCH_BYTES_LEAST, rest))
 
     def _answer(self, pending: concurrent.futures.Future[Answer] | None) -> Answer | None:
@@ -120,9 +119,9 @@ class RangeReader:
             return pending.result()
         except OutOfRange:
             self._skip_to_what_is_there()
-        except OtherTopic:
+        except TopicGone:
             self._lose(
-                f"Topic {self._partition.topic} was deleted and made anew before the offsets "
+                f"Topic {self._partition.topic} was deleted before the offsets "
                 f"{self._position} to {self._until} of {self._partition} were read."
             )
             self._position = self._until
@@ -169,10 +168,12 @@ class RangeReader:
     # Decoding
 
     def _part(self, answer: Answer) -> FetchedPart:
-        self._bytes_read += len(answer.records)
-        return FetchedPart(
-            answer.records, answer.aborted, check_crcs=self._client.settings.check_crcs
-        )
+        records = answer.records
+        part = FetchedPart(records, answer.aborted, check_crcs=self._client.settings.check_crcs)
+        if part.next_offset is not None:
+            offsets = part.next_offset - read_header(records).base_offset
+            self._bytes_each = part.size / max(1, offsets)
+        return part
 
     def _decoded(self, part: FetchedPart) -> Iterator[pa.RecordBatch]:
         while self._position < self._until and not part.is_over:
@@ -227,13 +228,12 @@ class RangeReader:
         return self._position >= self._until
 
     def _taken(self) -> pa.RecordBatch:
+        next_offset = self._columns.next_offset
         rows = self._rows.batch(self._columns.take(), self._timestamp_type)
-        # Where offsets are missing, a count of rows may have led beyond the end of the range.
-        offsets = rows.column("offset")
-        count = len(rows)
-        while count and offsets[count - 1].as_py() >= self._until:
-            count -= 1
-        return rows if count == len(rows) else rows.slice(0, count)
+        if next_offset <= self._until:
+            return rows
+        # Where offsets are missing, so many rows as there are offsets lead beyond the range.
+        return rows.slice(0, pc.sum(pc.less(rows.column("offset"), self._until)).as_py())
 
     def _unreadable(self, error: InvalidBatch) -> Exception:
         return ValueError(

@@ -30,14 +30,14 @@ from pyspark.sql.types import StructType
 from ottla.protocol.uuids import ZERO_UUID
 from ottla.spark.source import data_loss
 from ottla.spark.source.offset_finder import OffsetFinder
-from ottla.spark.source.offsets import LATEST, Offsets, from_json, to_json
+from ottla.spark.source.offsets import LATEST, Offsets, from_json, ids_from_json, to_json
 from ottla.spark.source.options import stream_options
 from ottla.spark.source.partitions import RangePartition, check_schema
 from ottla.spark.source.planning import is_enough, needs_earliest, ranges_between, split, spread
 from ottla.spark.source.range_reader import read_range
 from ottla.spark.source.topic_history import TopicHistory
 
-Json = dict[str, dict[str, int]]
+Json = dict[str, dict[str, Any]]
 
 
 class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
@@ -46,7 +46,6 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         check_schema(schema, headers=self._options.headers)
         # What follows is used in the one process that plans for the driver.
         self._finder = OffsetFinder(self._options)
-        self._history = TopicHistory()
         self._first: Offsets | None = None
         self._goal: Offsets | None = None
         """With the trigger available-now: where the query ends."""
@@ -88,16 +87,14 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def latestOffset(self, start: Json, limit: ReadLimit) -> Json:
         begin = from_json(start)
         latest = self._latest = self._finder.latest(begin) if self._goal is None else self._goal
-        seen = self._history.seen(self._finder.topic_ids)
-        end = seen.ends(begin, latest)
+        ids = self._finder.topic_ids
+        end = TopicHistory(ids_from_json(start)).seen(ids).ends(begin, latest)
         if not isinstance(limit, ReadAllAvailable):
             if self._waits(begin, end):
                 return start
             if isinstance(limit, ReadMaxRows):
                 end = self._limited(limit.max_rows, begin, end)
-        if end != begin:
-            self._history = seen
-        return to_json(end)
+        return to_json(end, ids)
 
     def reportLatestOffset(self) -> Json | None:
         return to_json(self._latest) if self._latest else None
@@ -124,16 +121,18 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def partitions(self, start: Json, end: Json) -> Sequence[InputPartition]:
         begin, until = from_json(start), from_json(end)
-        truncated = self._history.truncated(begin, until)
+        ids = ids_from_json(end)
+        history = TopicHistory(ids_from_json(start)).seen(ids)
+        truncated = history.truncated(begin, until)
         earliest = self._finder.earliest(needs_earliest(begin, until) - truncated)
-        for reason in data_loss.between(begin, until, earliest):
+        reasons = [f"Topic {name} was deleted and made anew." for name in sorted(history.anew)]
+        for reason in reasons + data_loss.between(begin, until, earliest):
             data_loss.report(reason, fails=self._options.fail_on_data_loss)
         tasks = split(
             ranges_between(begin, until, earliest),
             self._options.min_partitions,
             self._options.max_records,
         )
-        ids = self._finder.topic_ids
         return [RangePartition.of(task, ids.get(task.partition.topic, ZERO_UUID)) for task in tasks]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:

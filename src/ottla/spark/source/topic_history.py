@@ -1,7 +1,8 @@
 """Whether a topic is still the one that was read before, as its id tells. Pure.
 
-Spark's checkpoints hold no ids, so this is known only as long as the query runs. After a restart, a
-topic that ends before the place where reading stood is taken for one made anew.
+Ids are kept with the offsets in Spark's checkpoints. Where they are not known, as in a checkpoint
+of Spark's own connector, a topic that ends before the place where reading stood is taken for one
+made anew.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from ottla.spark.source.offsets import Offsets
 @dataclass(frozen=True)
 class TopicHistory:
     ids: Mapping[str, bytes] = field(default_factory=dict)
-    """By name, of topics as they were when a batch was last planned."""
+    """By name, of topics as they were at the end of the batch before."""
     anew: frozenset[str] = frozenset()
     """Topics of another id than for the batch before,"""
     same: frozenset[str] = frozenset()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import sys
 import warnings
@@ -69,6 +70,8 @@ def spark_session(
     # Workers run what the driver runs: another Python may have other packages, or none.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
     warnings.filterwarnings("ignore", "PySpark does not yet fully support pandas", FutureWarning)
+    # It prints errors that are raised as well.
+    logging.getLogger("SQLQueryContextLogger").setLevel(logging.CRITICAL)
     builder = SparkSession.builder.appName(name).master(master)
     for key, value in session_options(master, options or {}, log_file).items():
         builder = builder.config(key, value)

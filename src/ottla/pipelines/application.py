@@ -1,0 +1,193 @@
+"""Application files of every kind, behind one face: what is read, what is written, and a start.
+
+- YAML: see `declared/`.
+- Python with `app`, an `ottla.streams.App`.
+- Python with `def pipeline(spark, context)` that returns the query it started, or several.
+"""
+
+from __future__ import annotations
+
+import ast
+from collections.abc import Mapping
+from dataclasses import replace
+from pathlib import Path
+from types import ModuleType
+from typing import TYPE_CHECKING, Any, Protocol
+
+from ottla.pipelines.context import BOOTSTRAP, Context
+from ottla.pipelines.declared.declaration import Declaration, FileSink
+from ottla.pipelines.declared.read import read_declaration
+from ottla.pipelines.declared.steps import top_level_names
+from ottla.pipelines.errors import InvalidFile
+from ottla.pipelines.modules import load_module
+from ottla.pipelines.works import AvailableApp, Queries, RunningApp, Work
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+YAML_SUFFIXES = (".yaml", ".yml")
+DEFAULT_BOOTSTRAP = "localhost:9092"
+
+
+class Application(Protocol):
+    def name_outputs(self, context: Context) -> None:
+        """Tells the context which topics and folders will be written, as far as is known."""
+
+    def start(self, spark: SparkSession, context: Context) -> Work: ...
+
+    @property
+    def spark_options(self) -> Mapping[str, str]: ...
+
+    @property
+    def inputs(self) -> list[str]:
+        """Topics that must be there; patterns and what cannot be known are left out."""
+
+    @property
+    def connection(self) -> Mapping[str, str]: ...
+
+    @property
+    def trigger(self) -> str | None: ...
+
+
+def check_file(file: Path) -> str:
+    """The name of the pipeline in a file that can be run, found without running it."""
+    if file.suffix in YAML_SUFFIXES:
+        return read_declaration(file).name
+    if file.suffix != ".py":
+        raise InvalidFile(file, None, "", "wants a file that ends with .py, .yaml or .yml")
+    try:
+        names = top_level_names(ast.parse(file.read_text(), str(file)))
+    except OSError as error:
+        raise InvalidFile(file, None, "", error.strerror or str(error)) from error
+    except (SyntaxError, UnicodeDecodeError) as error:
+        raise InvalidFile(
+            file, getattr(error, "lineno", None), "", f"is no Python: {error}"
+        ) from None
+    if not names & {"app", "pipeline"}:
+        raise InvalidFile(
+            file, None, "", "has neither `app = App(...)` nor `def pipeline(spark, context)`"
+        )
+    return file.stem
+
+
+def files_of(file: Path) -> list[Path]:
+    """The file and those it names: what a copy must hold to be run later as it is now."""
+    if file.suffix not in YAML_SUFFIXES:
+        return [file]
+    steps = read_declaration(file).steps
+    return [file, *dict.fromkeys(step.file for step in steps if step.file)]
+
+
+def load_application(file: Path, folders: list[Path]) -> Application:
+    if file.suffix in YAML_SUFFIXES:
+        return DeclaredApplication(read_declaration(file), folders)
+    module = load_module(file, folders)
+    if hasattr(module, "pipeline"):
+        return FunctionApplication(module)
+    from ottla.streams import App
+
+    if not isinstance(module.app, App):
+        raise InvalidFile(file, None, "app", f"is a {type(module.app).__name__}, not an App")
+    return StreamsApplication(module.app)
+
+
+class DeclaredApplication:
+    def __init__(self, declaration: Declaration, folders: list[Path]) -> None:
+        self._declaration = declaration
+        self._folders = folders
+
+    @property
+    def spark_options(self) -> Mapping[str, str]:
+        return self._declaration.spark
+
+    @property
+    def inputs(self) -> list[str]:
+        choices = [one.choice for one in self._declaration.topics]
+        return [name for kind, value in choices if kind == "subscribe" for name in value.split(",")]
+
+    @property
+    def connection(self) -> Mapping[str, str]:
+        return self._declaration.connection
+
+    @property
+    def trigger(self) -> str | None:
+        return self._declaration.trigger
+
+    def name_outputs(self, context: Context) -> None:
+        sink = self._declaration.sink
+        if isinstance(sink, FileSink):
+            context.path(sink.path)
+            return
+        context.topic(sink.topic)
+        if self._declaration.dead_letters:
+            context.topic(self._declaration.dead_letters)
+
+    def start(self, spark: SparkSession, context: Context) -> Work:
+        from ottla.pipelines.declared.locate import Locator
+        from ottla.pipelines.declared.run import DeclaredPipeline
+
+        pipeline = DeclaredPipeline(self._declaration, context, self._folders)
+        return Queries([pipeline.start(spark)], Locator(spark, pipeline).explain)
+
+
+class StreamsApplication:
+    def __init__(self, app: Any) -> None:
+        self._app = app
+
+    spark_options: Mapping[str, str] = {}
+    trigger: str | None = None
+
+    @property
+    def inputs(self) -> list[str]:
+        written = set(self._app.topology.sinks())
+        return [name for name in self._app.topology.sources() if name not in written]
+
+    @property
+    def connection(self) -> Mapping[str, str]:
+        found: Mapping[str, str] = self._app.settings.to_spark()
+        return found
+
+    def name_outputs(self, context: Context) -> None:
+        for name in self._app.topology.sinks():
+            context.topic(name)
+
+    def start(self, spark: SparkSession, context: Context) -> Work:
+        app = self._app.at(context.bootstrap)
+        app = app.renamed(context.suffix) if context.suffix else app
+        checkpoints = context.checkpoint("streams")
+        if context.trigger.get("availableNow"):
+            work = AvailableApp(app, checkpoints)
+            work.start()
+            return work
+        every = context.trigger.get("processingTime")
+        return RunningApp(app.start(spark, checkpoints=checkpoints, trigger=every))
+
+
+class FunctionApplication:
+    def __init__(self, module: ModuleType) -> None:
+        self._function = module.pipeline
+        self.spark_options: Mapping[str, str] = dict(getattr(module, "SPARK_OPTIONS", {}))
+
+    inputs: list[str] = []
+    connection: Mapping[str, str] = {}
+    trigger: str | None = None
+
+    def name_outputs(self, context: Context) -> None:
+        """What it writes is known when it has said so."""
+
+    def start(self, spark: SparkSession, context: Context) -> Work:
+        from pyspark.sql.streaming.query import StreamingQuery
+
+        made = self._function(spark, context)
+        queries = [made] if isinstance(made, StreamingQuery) else list(made or ())
+        if not queries or not all(isinstance(one, StreamingQuery) for one in queries):
+            raise TypeError("pipeline(spark, context) must return the queries that it started")
+        return Queries(queries)
+
+
+def context_for(application: Application, context: Context, bootstrap: str | None) -> Context:
+    """With the address: the one of the command line, of the file, or the default."""
+    connection = {BOOTSTRAP: DEFAULT_BOOTSTRAP, **application.connection, **context.connection}
+    if bootstrap:
+        connection[BOOTSTRAP] = bootstrap
+    return replace(context, connection=connection)

@@ -1,0 +1,53 @@
+"""What a pipeline is told about the version of it that runs, and what it tells of its outputs."""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+BOOTSTRAP = "kafka.bootstrap.servers"
+
+
+@dataclass
+class Context:
+    """Given to `def pipeline(spark, context)`.
+
+    Names of what is written go through `topic` and `path`, so that a second version beside the
+    first writes into topics and folders of its own; checkpoints go through `checkpoint`.
+    """
+
+    name: str
+    version: int = 1
+    suffix: str = ""
+    checkpoints: str = "checkpoints"
+    connection: Mapping[str, str] = field(default_factory=dict)
+    """Options `kafka.*` for `format("ottla")`, with the address of the cluster."""
+    from_earliest: bool = False
+    trigger: Mapping[str, str | bool] = field(default_factory=dict)
+    """For `writeStream.trigger(**context.trigger)`."""
+    topics: dict[str, str] = field(default_factory=dict)
+    paths: dict[str, str] = field(default_factory=dict)
+
+    def topic(self, name: str) -> str:
+        """The topic that this version writes instead of `name`."""
+        self.topics[name] = name + self.suffix
+        return self.topics[name]
+
+    def path(self, path: str) -> str:
+        """The folder that this version writes instead of `path`."""
+        self.paths[path] = path.rstrip("/") + self.suffix
+        return self.paths[path]
+
+    def checkpoint(self, name: str = "main") -> str:
+        if not re.fullmatch(r"[\w.-]+", name):
+            raise ValueError(f"{name!r} is no name of a checkpoint: letters, digits, . _ -")
+        return f"{self.checkpoints.rstrip('/')}/{name}"
+
+    def starting(self, offsets: str = "earliest") -> str:
+        """For the option startingOffsets: reprocessing begins at the earliest, whatever is said."""
+        return "earliest" if self.from_earliest else offsets
+
+    @property
+    def bootstrap(self) -> str:
+        return self.connection[BOOTSTRAP]

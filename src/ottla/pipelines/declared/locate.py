@@ -1,0 +1,164 @@
+"""Which record made a batch fail, and in which step: found by trying halves of the batch again.
+
+Spark says what went wrong and not with what. A declared pipeline can be run over any range of
+offsets as a batch, whose result goes nowhere; so a failing range is cut in halves until one record
+is left, and then the steps are tried one after the other on it.
+"""
+
+from __future__ import annotations
+
+import json
+import re
+import time
+from collections.abc import Callable, Mapping
+from typing import TYPE_CHECKING
+
+from ottla.pipelines.declared.run import DeclaredPipeline
+from ottla.pipelines.errors import PipelineError, StepFailed
+from ottla.pipelines.explaining import query_error, record_in
+from ottla.pipelines.progress import topic_offsets
+
+if TYPE_CHECKING:
+    from pyspark.sql import DataFrame, SparkSession
+
+TIME_MAX_S = 30.0
+_COMMITTED = re.compile(r"^Current Committed Offsets: \{(?:[^{]*?: (\{.*\}))?\}$", re.M)
+_AVAILABLE = re.compile(r"^Current Available Offsets: \{(?:[^{]*?: (\{.*\}))?\}$", re.M)
+
+Place = tuple[str, int]
+Ranges = dict[Place, tuple[int, int]]
+
+
+def batch_ranges(text: str) -> Ranges:
+    """What the failed batch was to read, from the text of Spark's exception; earliest is -2."""
+    ends = _offsets(_AVAILABLE, text)
+    starts = _offsets(_COMMITTED, text)
+    return {
+        place: (starts.get(place, 0), end)
+        for place, end in ends.items()
+        if end > starts.get(place, 0)
+    }
+
+
+def _offsets(pattern: re.Pattern[str], text: str) -> dict[Place, int]:
+    found = pattern.search(text)
+    given = topic_offsets(found.group(1)) if found and found.group(1) else {}
+    return {
+        (topic, int(index)): max(offset, 0)
+        for topic, partitions in given.items()
+        for index, offset in partitions.items()
+    }
+
+
+def first_of(ranges: Ranges, count: int) -> Ranges:
+    """The first `count` offsets, partition after partition."""
+    found: Ranges = {}
+    for place, (start, end) in sorted(ranges.items()):
+        taken = min(end - start, count)
+        if taken > 0:
+            found[place] = (start, start + taken)
+        count -= taken
+    return found
+
+
+def size(ranges: Ranges) -> int:
+    return sum(end - start for start, end in ranges.values())
+
+
+def last_of(ranges: Ranges) -> Ranges:
+    """The last single offset."""
+    place, (_, end) = max(ranges.items())
+    return {place: (end - 1, end)}
+
+
+def narrowed(
+    ranges: Ranges, fails: Callable[[Ranges], bool], is_late: Callable[[], bool]
+) -> Ranges:
+    """The fewest first offsets that fail, and of them the last; what is left if time runs out."""
+    fewest, most = 0, size(ranges)  # none do not fail, all do
+    while most - fewest > 1:
+        if is_late():
+            return ranges
+        middle = (fewest + most) // 2
+        if fails(first_of(ranges, middle)):
+            most = middle
+        else:
+            fewest = middle
+    return last_of(first_of(ranges, most))
+
+
+def as_options(ranges: Ranges) -> dict[str, str]:
+    """As the source's batch options want them."""
+    topics: dict[str, dict[str, tuple[int, int]]] = {}
+    for (topic, index), limits in ranges.items():
+        topics.setdefault(topic, {})[str(index)] = limits
+    return {
+        "assign": json.dumps(
+            {topic: [int(one) for one in found] for topic, found in topics.items()}
+        ),
+        "startingOffsets": json.dumps(_side(topics, 0)),
+        "endingOffsets": json.dumps(_side(topics, 1)),
+        "failOnDataLoss": "false",  # what retention has removed since cannot have failed
+    }
+
+
+def _side(
+    topics: Mapping[str, Mapping[str, tuple[int, int]]], side: int
+) -> dict[str, dict[str, int]]:
+    return {
+        topic: {index: limits[side] for index, limits in found.items()}
+        for topic, found in topics.items()
+    }
+
+
+def in_words(ranges: Ranges) -> str:
+    """`orders-0@17`, or `orders-0@17..42` for more than one."""
+    return ", ".join(
+        f"{topic}-{index}@{start}" + (f"..{end - 1}" if end - start > 1 else "")
+        for (topic, index), (start, end) in sorted(ranges.items())
+    )
+
+
+class Locator:
+    def __init__(self, spark: SparkSession, pipeline: DeclaredPipeline) -> None:
+        self._spark = spark
+        self._pipeline = pipeline
+        self._deadline = 0.0
+
+    def explain(self, text: str) -> PipelineError | None:
+        """The error with step and record, or None if that cannot be found out."""
+        gist = query_error(text)
+        if record := record_in(gist):
+            return StepFailed("source", gist, record)
+        ranges = batch_ranges(text)
+        if not ranges or len(self._pipeline.declaration.topics) != 1:
+            return None
+        self._deadline = time.monotonic() + TIME_MAX_S
+        if not self._fails(ranges):
+            return None
+        found = narrowed(ranges, self._fails, lambda: time.monotonic() > self._deadline)
+        return StepFailed(self._step(found), gist, in_words(found))
+
+    def _fails(self, ranges: Ranges) -> bool:
+        return self._error(ranges, len(self._pipeline.declaration.steps)) is not None
+
+    def _step(self, ranges: Ranges) -> str:
+        steps = self._pipeline.declaration.steps
+        for count in range(len(steps)):
+            if self._error(ranges, count) is not None:
+                return "source" if count == 0 else steps[count - 1].label
+        return steps[-1].label if steps else "source"
+
+    def _error(self, ranges: Ranges, steps: int) -> Exception | None:
+        try:
+            frame = self._frame(ranges, steps)
+            frame.write.format("noop").mode("overwrite").save()
+        except Exception as error:
+            return error
+        return None
+
+    def _frame(self, ranges: Ranges, steps: int) -> DataFrame:
+        frame, _ = self._pipeline.opened(self._spark, as_options(ranges))
+        for step in self._pipeline.declaration.steps[:steps]:
+            frame = self._pipeline.applied(self._spark, frame, step)
+        return frame

@@ -1,0 +1,42 @@
+"""JSON files that are whole at every moment, also after a power cut."""
+
+from __future__ import annotations
+
+import json
+import os
+from pathlib import Path
+from typing import Any
+
+from ottla.pipelines.errors import PipelineError
+
+
+def write_json(file: Path, value: Any, *, durable: bool = True) -> None:
+    """Whoever reads meanwhile gets the old one or the new one."""
+    new = file.with_name(f".{file.name}.{os.getpid()}")
+    with new.open("w") as out:
+        json.dump(value, out, indent=2)
+        out.write("\n")
+        if durable:
+            out.flush()
+            os.fsync(out.fileno())
+    new.replace(file)
+    if durable:
+        _sync_folder(file.parent)
+
+
+def _sync_folder(folder: Path) -> None:
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+def read_json(file: Path) -> Any:
+    """None if there is no such file."""
+    try:
+        return json.loads(file.read_text())
+    except FileNotFoundError:
+        return None
+    except ValueError as error:
+        raise PipelineError(f"{file} is damaged: {error}") from error

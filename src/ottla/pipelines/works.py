@@ -1,0 +1,114 @@
+"""Pipelines at work: asked now and then whether they are done, and stopped."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Protocol
+
+from ottla.pipelines.errors import PipelineError, StepFailed
+from ottla.pipelines.explaining import query_error, record_in
+
+if TYPE_CHECKING:
+    from pyspark.sql.streaming.query import StreamingQuery
+
+    from ottla.streams import App
+    from ottla.streams.running import Running
+
+
+class Work(Protocol):
+    def is_done(self) -> bool:
+        """Whether all that was to do is done; an error if something failed."""
+
+    def stop(self) -> None: ...
+
+
+class QueryFailed(PipelineError):
+    """A query that Spark ended; `text` is all that it says."""
+
+    def __init__(self, name: str, text: str) -> None:
+        self.text = text
+        super().__init__(f"query {name!r} failed: {query_error(text)}")
+
+
+class Queries:
+    """Queries of Spark, started already; `explain` may find out more about an error."""
+
+    def __init__(
+        self,
+        queries: Sequence[StreamingQuery],
+        explain: Callable[[str], PipelineError | None] | None = None,
+    ) -> None:
+        self._queries = list(queries)
+        self._explain = explain
+
+    def is_done(self) -> bool:
+        is_active = [query.isActive for query in self._queries]
+        for query in self._queries:
+            error = None if query.isActive else query.exception()
+            if error is not None:
+                raise self._told(query, str(error)) from error
+        return not any(is_active)
+
+    def _told(self, query: StreamingQuery, text: str) -> PipelineError:
+        found = self._explain(text) if self._explain else None
+        if found is not None:
+            return found
+        if record := record_in(query_error(text)):
+            return StepFailed("source", query_error(text), record)
+        return QueryFailed(query.name or str(query.id), text)
+
+    def stop(self) -> None:
+        for query in self._queries:
+            query.stop()
+
+
+class RunningApp:
+    """An application of `ottla.streams` that goes on until it is stopped."""
+
+    def __init__(self, running: Running) -> None:
+        self._running = running
+
+    def is_done(self) -> bool:
+        return self._running.await_termination(timeout=0.0)
+
+    def stop(self) -> None:
+        self._running.stop()
+
+
+class AvailableApp:
+    """An application of `ottla.streams` that works on what is there. It waits for itself, and so
+    has a thread of its own."""
+
+    def __init__(self, app: App, checkpoints: str) -> None:
+        self._app = app
+        self._checkpoints = checkpoints
+        self._error: BaseException | None = None
+        self._thread = threading.Thread(target=self._run, daemon=True)
+
+    def start(self) -> None:
+        self._thread.start()
+
+    def _run(self) -> None:
+        from pyspark.sql import SparkSession
+
+        spark = SparkSession.getActiveSession() or SparkSession.builder.getOrCreate()
+        try:
+            self._app.run_available(spark, checkpoints=self._checkpoints)
+        except BaseException as error:
+            self._error = error
+
+    def is_done(self) -> bool:
+        if self._thread.is_alive():
+            return False
+        if self._error is not None:
+            raise self._error
+        return True
+
+    def stop(self) -> None:
+        from pyspark.sql import SparkSession
+
+        spark = SparkSession.builder.getOrCreate()
+        for query in spark.streams.active:
+            query.stop()
+        self._thread.join()

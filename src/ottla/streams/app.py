@@ -193,10 +193,15 @@ class App:
     def renamed(self, suffix: str) -> App:
         """The same program under another name, writing to other topics: both get the suffix.
 
-        What it reads and its dead letters stay. Meant for a second version beside the first.
+        What it reads stays. Meant for a second version beside the first.
         """
         other = App.__new__(App)
-        other._settings = replace(self._settings, app_id=f"{self.app_id}{suffix}")
+        letters = self._settings.dead_letters
+        other._settings = replace(
+            self._settings,
+            app_id=f"{self.app_id}{suffix}",
+            dead_letters=letters and f"{letters}{suffix}",
+        )
         own = set(self._topology.sinks())
         other._topology = self._topology.changed(lambda made: _with_suffix(made, own, suffix))
         return other

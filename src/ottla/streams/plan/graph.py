@@ -51,7 +51,8 @@ class QueryGraph:
         entry = self._carried.get(node)
         if entry:
             self._arrow(self._source(entry), target)
-        if node.operation.starts and not entry:
+        whole = isinstance(node.operation, GlobalSource)
+        if (node.operation.starts and not entry) or whole:
             self._arrow(self._box_of(node), target)
         elif not starts(node):
             self._through(node, target, node.parents)

@@ -1,0 +1,78 @@
+"""What a follower does with the leader's answer to a Fetch."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+
+from ottla.protocol.messages.fetch import FetchResponse, PartitionData
+from ottla.raft import responses, wire
+from ottla.raft.ids import OffsetAndEpoch
+from ottla.raft.log_view import EMPTY_LOG, InvalidRecords
+from ottla.raft.states.follower import Follower, SnapshotFetch
+
+if TYPE_CHECKING:
+    from ottla.raft.replica import Replica
+
+
+def fetched(replica: Replica, response: FetchResponse) -> bool:
+    """True if the leader may be asked again at once."""
+    partition = wire.only_partition(response.responses)
+    if response.error_code or partition is None:
+        return False
+    told = partition.current_leader
+    handled = responses.learn(
+        replica,
+        partition.error_code,
+        told.leader_epoch,
+        told.leader_id,
+        responses.leader_endpoints(replica, told.leader_id, response.node_endpoints),
+    )
+    follower = replica.follower
+    if handled is not None or follower is None:
+        return bool(handled)
+    if not _take(replica, follower, partition):
+        return False
+    follower.fetch_succeeded(replica.now_ms + replica.settings.fetch_timeout_ms)
+    return True
+
+
+def _take(replica: Replica, follower: Follower, partition: PartitionData) -> bool:
+    diverging, snapshot = partition.diverging_epoch, partition.snapshot_id
+    if diverging.epoch >= 0:
+        _truncate(replica, OffsetAndEpoch(diverging.end_offset, diverging.epoch))
+        return True
+    if snapshot.epoch >= 0 or snapshot.end_offset >= 0:
+        return _begin_snapshot(
+            replica, follower, OffsetAndEpoch(snapshot.end_offset, snapshot.epoch)
+        )
+    if partition.records:
+        try:
+            replica.log.append_fetched(partition.records)
+        except InvalidRecords:
+            return False
+        replica.log_grew()
+    if partition.high_watermark >= 0:
+        replica.committed(partition.high_watermark)
+    return True
+
+
+def _truncate(replica: Replica, common: OffsetAndEpoch) -> None:
+    """Back to the end of the last epoch that both logs have, as far as they can agree on it."""
+    mine = replica.log.end_offset_for_epoch(common.epoch)
+    if common.epoch == EMPTY_LOG.epoch:
+        offset = min(common.offset, replica.log.end.offset)
+    elif mine.epoch == common.epoch:
+        offset = min(common.offset, mine.offset)
+    else:
+        offset = mine.offset
+    replica.truncate(offset)
+
+
+def _begin_snapshot(replica: Replica, follower: Follower, snapshot: OffsetAndEpoch) -> bool:
+    """The leader no longer has the records that come next here."""
+    if snapshot.epoch < 0 or snapshot.offset <= 0:
+        return False
+    if not replica.log.end.is_behind(snapshot):
+        return False  # everything of it is here: the answer was to an older question
+    follower.fetching = SnapshotFetch(snapshot)
+    return True

@@ -1,0 +1,37 @@
+"""How far a replica has got, as its leader sees it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from ottla.raft.ids import ReplicaKey
+
+CAUGHT_UP_WITHIN_MS = 60 * 60 * 1000
+
+
+@dataclass(slots=True)
+class Progress:
+    key: ReplicaKey
+    end_offset: int | None = None
+    """Everything before it is durable there; None until the replica has fetched."""
+    fetched_at_ms: int | None = None
+    caught_up_at_ms: int | None = None
+    leader_end_at_fetch: int = -1
+
+    def fetched(self, offset: int, leader_end: int, now_ms: int) -> None:
+        if offset >= leader_end:
+            self.caught_up_at_ms = now_ms
+        elif 0 <= self.leader_end_at_fetch <= offset:
+            # It has all that there was when it last asked: until then it was caught up.
+            self.caught_up_at_ms = max(self.caught_up_at_ms or 0, self.fetched_at_ms or 0)
+        self.leader_end_at_fetch = leader_end
+        self.fetched_at_ms = now_ms
+        self.end_offset = offset
+
+    def is_caught_up(self, now_ms: int) -> bool:
+        """It has been at the end of the log once and still fetches: worth being a voter."""
+        return (
+            self.caught_up_at_ms is not None
+            and self.fetched_at_ms is not None
+            and now_ms - self.fetched_at_ms < CAUGHT_UP_WITHIN_MS
+        )

@@ -1,0 +1,101 @@
+"""The sets of voters and levels of `kraft.version` along the log.
+
+The latest of them counts as soon as it is in the log, committed or not. A truncation takes it back.
+"""
+
+from __future__ import annotations
+
+from bisect import bisect_right
+from typing import Generic, TypeVar
+
+from ottla.protocol.control_records.k_raft_version_record import KRaftVersionRecord
+from ottla.protocol.control_records.voters_record import VotersRecord
+from ottla.raft.log_view import LogView
+from ottla.raft.voters import VoterSet
+
+T = TypeVar("T")
+
+
+class _Timeline(Generic[T]):
+    """Values by the offset from which they count."""
+
+    def __init__(self) -> None:
+        self._offsets: list[int] = []
+        self._values: list[T] = []
+
+    def add(self, offset: int, value: T) -> None:
+        self.forget_from(offset)
+        self._offsets.append(offset)
+        self._values.append(value)
+
+    def forget_from(self, offset: int) -> None:
+        while self._offsets and self._offsets[-1] >= offset:
+            self._offsets.pop()
+            self._values.pop()
+
+    def at(self, offset: int) -> tuple[int, T] | None:
+        """The value that counted up to this offset, inclusive, and where it came from."""
+        index = bisect_right(self._offsets, offset) - 1
+        return (self._offsets[index], self._values[index]) if index >= 0 else None
+
+    def last(self) -> tuple[int, T] | None:
+        return (self._offsets[-1], self._values[-1]) if self._offsets else None
+
+
+class VoterHistory:
+    def __init__(self, static_voters: VoterSet, log: LogView) -> None:
+        self._static = static_voters
+        self._log = log
+        self._voters: _Timeline[VoterSet] = _Timeline()
+        self._versions: _Timeline[int] = _Timeline()
+        self._read_to = -1
+        self.catch_up()
+
+    @property
+    def voters(self) -> VoterSet:
+        last = self._voters.last()
+        return last[1] if last else self._static
+
+    @property
+    def voters_offset(self) -> int | None:
+        """Where the latest voters are in the log; -1 in the bootstrap snapshot, None if nowhere."""
+        last = self._voters.last()
+        return last[0] if last else None
+
+    @property
+    def kraft_version(self) -> int:
+        last = self._versions.last()
+        return last[1] if last else 0
+
+    @property
+    def can_change(self) -> bool:
+        """Voters can be added and removed."""
+        return self.kraft_version >= 1
+
+    def voters_at(self, offset: int) -> VoterSet:
+        """The voters after the record at this offset: they belong into a snapshot that ends
+        behind it."""
+        found = self._voters.at(offset)
+        return found[1] if found else self._static
+
+    def kraft_version_at(self, offset: int) -> int:
+        found = self._versions.at(offset)
+        return found[1] if found else 0
+
+    def catch_up(self) -> None:
+        """Read the control records that were appended, or came with a snapshot, since last time."""
+        for offset, record in self._log.control_records(self._read_to):
+            if isinstance(record, VotersRecord):
+                self._voters.add(offset, VoterSet.from_record(record))
+            elif isinstance(record, KRaftVersionRecord):
+                self._versions.add(offset, record.k_raft_version)
+        self._read_to = self._log.end.offset
+
+    def skip_to_end(self) -> None:
+        """What was appended holds no control records."""
+        self._read_to = self._log.end.offset
+
+    def truncate(self, offset: int) -> None:
+        self._voters.forget_from(offset)
+        self._versions.forget_from(offset)
+        self._read_to = min(self._read_to, offset)

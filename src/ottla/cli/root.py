@@ -26,6 +26,8 @@ MODULES = {
     "log-dirs": "ottla.cli.log_dirs",
     "dump-log": "ottla.cli.dump_log",
     "perf": "ottla.cli.perf",
+    "pipeline": "ottla.cli.pipeline",
+    "demo": "ottla.cli.demo",
 }
 
 

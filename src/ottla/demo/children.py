@@ -1,0 +1,183 @@
+"""The processes of the demo: they end with it, however it ends, and can be killed for show."""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import re
+import signal
+import subprocess
+import sys
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+
+START_TIMEOUT_S = 60.0
+STOP_TIMEOUT_S = 20.0
+FAMILY_PATIENCE_S = 5.0
+_READY = re.compile(r"ready in .* s: (127\.0\.0\.1:\d+)")
+_PR_SET_PDEATHSIG = 1
+
+
+class ChildFailed(RuntimeError):
+    """A process that did not do what it was started for; the message ends with its output."""
+
+
+def child_of_ours() -> Callable[[], None] | None:
+    """What a child does before its program: ask Linux to be killed if we are."""
+    if not sys.platform.startswith("linux"):
+        return None
+    libc = ctypes.CDLL(None)
+    return lambda: libc.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
+
+
+class Child:
+    """A process with its output in a file. In a session of its own, so that Ctrl-C is for us."""
+
+    def __init__(self, name: str, log: Path) -> None:
+        self.name = name
+        self.log = log
+        self._process: subprocess.Popen[str] | None = None
+
+    def launch(self, command: list[str], *, talks: bool = False) -> None:
+        """With `talks`, stdin and stdout are pipes, and only stderr goes to the file."""
+        with self.log.open("a") as log:
+            self._process = subprocess.Popen(
+                command,
+                stdin=subprocess.PIPE if talks else subprocess.DEVNULL,
+                stdout=subprocess.PIPE if talks else log,
+                stderr=log,
+                text=True,
+                env={**os.environ, "NO_COLOR": "1", "COLUMNS": "500"},
+                start_new_session=True,
+                preexec_fn=child_of_ours(),
+            )
+
+    @property
+    def process(self) -> subprocess.Popen[str]:
+        assert self._process is not None, f"{self.name} was not started"
+        return self._process
+
+    @property
+    def running(self) -> bool:
+        return self._process is not None and self._process.poll() is None
+
+    def kill(self) -> None:
+        """`kill -9`, and the same for all that it has started."""
+        if self._process is not None:
+            family = descendants(self._process.pid)
+            self._process.kill()
+            self._process.wait()
+            self._process = None
+            end_all(family, patience_s=0)
+
+    def end(self) -> None:
+        """Ask it to end; insist if it does not."""
+        if self._process is None:
+            return
+        family = descendants(self._process.pid)
+        if self._process.stdin:
+            self._process.stdin.close()
+        else:
+            self._process.terminate()
+        try:
+            self._process.wait(STOP_TIMEOUT_S)
+        except subprocess.TimeoutExpired:
+            pass
+        self.kill()
+        end_all(family, patience_s=FAMILY_PATIENCE_S)
+
+    def last_words(self, lines: int = 15) -> str:
+        return "\n".join(self.log.read_text(errors="replace").splitlines()[-lines:])
+
+
+class BrokerNode(Child):
+    """One broker. The port that was free at its first start is kept for the next ones."""
+
+    def __init__(self, number: int, folder: Path) -> None:
+        super().__init__(f"broker {number}", folder / f"broker-{number}.log")
+        self.address = "127.0.0.1:0"
+        self._data = folder / f"broker-{number}"
+
+    def start(self) -> None:
+        mark = self.log.stat().st_size if self.log.exists() else 0
+        ottla = [sys.executable, "-m", "ottla.cli.main"]
+        self.launch([*ottla, "start", "--data", str(self._data), "--listener", self.address])
+        deadline = time.monotonic() + START_TIMEOUT_S
+        while time.monotonic() < deadline:
+            if found := _READY.search(self.log.read_text()[mark:]):
+                self.address = found.group(1)
+                return
+            if not self.running:
+                break
+            time.sleep(0.02)
+        raise ChildFailed(f"{self.name} did not start:\n{self.last_words()}")
+
+
+class Cluster:
+    """The brokers of the demo: one, as long as Ottla has no replication."""
+
+    def __init__(self, folder: Path, size: int = 1) -> None:
+        self.nodes = [BrokerNode(number, folder) for number in range(1, size + 1)]
+
+    def start(self) -> None:
+        for node in self.nodes:
+            node.start()
+
+    @property
+    def bootstrap(self) -> str:
+        return ",".join(node.address for node in self.nodes)
+
+    def end(self) -> None:
+        for node in self.nodes:
+            node.end()
+
+
+def descendants(pid: int) -> list[int]:
+    """Children, their children, and so on. Spark's Python workers leave the process group of their
+    driver, and would outlive it for a while."""
+    children: dict[int, list[int]] = {}
+    for one, parent in _parents().items():
+        children.setdefault(parent, []).append(one)
+    found, waiting = [], [pid]
+    while waiting:
+        found += (some := children.get(waiting.pop(), []))
+        waiting += some
+    return found
+
+
+def end_all(pids: list[int], patience_s: float) -> None:
+    """Wait for them to end by themselves, and no longer than that."""
+    deadline = time.monotonic() + patience_s
+    while time.monotonic() < deadline and any(map(_is_alive, pids)):
+        time.sleep(0.05)
+    for pid in filter(_is_alive, pids):
+        try:
+            os.kill(pid, signal.SIGKILL)
+        except ProcessLookupError:
+            pass
+
+
+def _is_alive(pid: int) -> bool:
+    try:
+        os.kill(pid, 0)
+    except ProcessLookupError:
+        return False
+    return True
+
+
+def _parents() -> dict[int, int]:
+    """The parent of every process."""
+    if Path("/proc/self/stat").exists():
+        return dict(_stats())
+    listed = subprocess.run(["ps", "-A", "-o", "pid=,ppid="], capture_output=True, text=True)
+    return {int(pid): int(parent) for pid, parent in map(str.split, listed.stdout.splitlines())}
+
+
+def _stats() -> Iterator[tuple[int, int]]:
+    for name in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            fields = Path(f"/proc/{name}/stat").read_text().rpartition(")")[2].split()
+        except OSError:
+            continue  # it has just ended
+        yield int(name), int(fields[1])

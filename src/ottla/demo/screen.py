@@ -1,0 +1,95 @@
+"""What the demo shows: figures that change in place on a terminal, plain lines elsewhere."""
+
+from __future__ import annotations
+
+import time
+
+from rich.console import Console, Group
+from rich.live import Live
+from rich.table import Table
+from rich.text import Text
+
+from ottla.demo.figures import Figures
+from ottla.demo.verify import Check
+
+LINE_EVERY_S = 5.0
+
+
+class Screen:
+    """Used as a context while the pipeline runs; `say` works before, in and after."""
+
+    def __init__(self, console: Console, figures: Figures) -> None:
+        self._console = console
+        self._figures = figures
+        self._live: Live | None = None
+        self._line_at = 0.0
+        self._noted = 0
+
+    def __enter__(self) -> Screen:
+        if self._console.is_terminal:
+            self._live = Live(console=self._console, refresh_per_second=4, transient=True)
+            self._live.start()
+        return self
+
+    def __exit__(self, *error: object) -> None:
+        if self._live is not None:
+            self._live.stop()
+            self._live = None
+
+    def say(self, text: str) -> None:
+        self._console.print(text, highlight=False)
+
+    def show(self, left: str) -> None:
+        """The figures of now; `left` says what is still to come."""
+        self._figures.sample()
+        for note in self._figures.notes[self._noted :]:
+            self.say(note)
+        self._noted = len(self._figures.notes)
+        if self._live is not None:
+            self._live.update(self._picture(left))
+        elif time.monotonic() - self._line_at >= LINE_EVERY_S:
+            self._line_at = time.monotonic()
+            self.say(self._line(left))
+
+    def _line(self, left: str) -> str:
+        f = self._figures
+        clean = f.queries.get("clean")
+        return (
+            f"{left:>14}: {f.sent:,} sent, {f.per_s:,.0f}/s, lag {f.lag:,}, "
+            f"batch {clean.ms if clean else 0:,} ms, {f.alerts.total():,} alerts, "
+            f"latency {_seconds(f.latency_s)}"
+        )
+
+    def _picture(self, left: str) -> Group:
+        f = self._figures
+        head = Text.assemble(
+            ("card payments", "bold"),
+            f"  {left}   {f.sent:,} sent   ",
+            (f"{f.per_s:,.0f} events/s", "cyan"),
+            f"   lag {f.lag:,}   payment to alert ",
+            (_seconds(f.latency_s), "cyan"),
+        )
+        rules = "   ".join(f"{rule} {count:,}" for rule, count in sorted(f.alerts.items()))
+        alerts = Text(f"alerts: {rules or 'none yet'}", "red")
+        return Group(head, self._queries(), alerts, *(Text(f"  {one}", "dim") for one in f.latest))
+
+    def _queries(self) -> Table:
+        table = Table(box=None, padding=(0, 2))
+        table.add_column("query")
+        for head in ("batch", "rows", "took", "rows/s"):
+            table.add_column(head, justify="right")
+        for name, one in self._figures.queries.items():
+            rate = f"{one.rows / one.ms * 1000:,.0f}" if one.ms else ""
+            table.add_row(name, str(one.batch), f"{one.rows:,}", f"{one.ms:,} ms", rate)
+        return table
+
+
+def show_checks(console: Console, checks: list[Check]) -> None:
+    for check in checks:
+        mark = "[green]right[/]" if check.good else "[red]WRONG[/]"
+        console.print(f"{mark}  {check.claim}: ", end="", highlight=False)
+        console.print(check.detail, markup=False, highlight=False)
+
+
+def _seconds(value: float | None) -> str:
+    return "-" if value is None else f"{value:.1f} s"

@@ -1,0 +1,174 @@
+"""The demo from its first line to its verdict."""
+
+from __future__ import annotations
+
+import shutil
+import signal
+import sys
+import tempfile
+import time
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from rich.console import Console
+
+from ottla.blocking import Admin
+from ottla.demo import rules
+from ottla.demo.children import Cluster
+from ottla.demo.figures import Figures
+from ottla.demo.outcome import read_outcome
+from ottla.demo.payments import Generator
+from ottla.demo.screen import Screen, show_checks
+from ottla.demo.spark_driver import SparkDriver
+from ottla.demo.traffic import AlertWatch, Terminals, send_customers
+from ottla.demo.verify import verify
+from ottla.demo.world import World
+
+LOOK_EVERY_S = 0.2
+KILL_DRIVER_AT, KILL_BROKER_AT = 0.3, 0.6
+"""Shares of the run."""
+BROKER_DOWN_S = 1.0
+
+
+@dataclass(frozen=True)
+class Options:
+    seconds: float = 60.0
+    events: int | None = None
+    """If given, the run ends after so many instead."""
+    per_s: float = 1000.0
+    """At the peak of the day."""
+    seed: int = 1
+    data: Path | None = None
+    """Kept; None for a folder that is removed at the end."""
+    chaos: bool = False
+
+
+def run(options: Options, console: Console) -> int:
+    """0 if everything came out right, 1 if not."""
+    # Whoever asks us to end must not leave our children behind either.
+    signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
+    with workspace(options.data) as folder, ExitStack() as cleanup:
+        return Show(options, console, folder, cleanup).run()
+
+
+@contextmanager
+def workspace(data: Path | None) -> Iterator[Path]:
+    if data is not None:
+        if data.exists() and any(data.iterdir()):
+            raise FileExistsError(f"{data} is not empty: the demo wants a folder of its own")
+        data.mkdir(parents=True, exist_ok=True)
+        yield data.resolve()
+        return
+    folder = Path(tempfile.mkdtemp(prefix="ottla-demo-"))
+    try:
+        yield folder
+    finally:
+        shutil.rmtree(folder, ignore_errors=True)
+
+
+class Show:
+    def __init__(
+        self, options: Options, console: Console, folder: Path, cleanup: ExitStack
+    ) -> None:
+        self._options = options
+        self._console = console
+        self._folder = folder
+        self._cleanup = cleanup
+        self._figures = Figures()
+        self._screen = Screen(console, self._figures)
+        self._world = World.make(options.seed)
+        self._cluster = Cluster(folder)
+
+    def run(self) -> int:
+        terminals, spark = self._start()
+        with self._screen:
+            self._play(terminals, spark)
+            self._finish(terminals, spark)
+        found = read_outcome(self._cluster.bootstrap, self._folder)
+        checks = verify(terminals.sent, self._world.customers, found)
+        self._screen.say(f"\n{len(terminals.sent):,} events went in. What came out:")
+        show_checks(self._console, checks)
+        return 0 if all(check.good for check in checks) else 1
+
+    # Before: everything that must be there.
+
+    def _start(self) -> tuple[Terminals, SparkDriver]:
+        self._cleanup.callback(self._cluster.end)
+        self._cluster.start()
+        bootstrap = self._cluster.bootstrap
+        self._screen.say(f"Broker on {bootstrap}, data in {self._folder}")
+        create_topics(bootstrap)
+        send_customers(bootstrap, self._world.customers)
+        self._screen.say("Starting Spark with the pipeline; this takes some seconds")
+        spark = SparkDriver(bootstrap, self._folder, self._figures)
+        self._cleanup.callback(spark.end)
+        spark.start()
+        spark.await_ready()
+        generator = Generator(self._world, self._options.seed, self._options.per_s)
+        terminals = Terminals(bootstrap, generator, self._figures)
+        self._cleanup.callback(terminals.close)
+        watch = AlertWatch(bootstrap, terminals, self._figures)
+        watch.start()
+        self._cleanup.callback(watch.close)
+        terminals.start()
+        return terminals, spark
+
+    # The run itself.
+
+    def _play(self, terminals: Terminals, spark: SparkDriver) -> None:
+        began = time.monotonic()
+        mishaps = self._mishaps(spark) if self._options.chaos else []
+        while (share := self._share_done(began, terminals)) < 1:
+            if terminals.failure is not None:
+                raise terminals.failure
+            if mishaps and share >= mishaps[0][0]:
+                mishaps.pop(0)[1]()
+            spark.look_after()
+            self._screen.show(self._left(share))
+            time.sleep(LOOK_EVERY_S)
+
+    def _share_done(self, began: float, terminals: Terminals) -> float:
+        if self._options.events is not None:
+            return len(terminals.sent) / self._options.events
+        return (time.monotonic() - began) / self._options.seconds
+
+    def _left(self, share: float) -> str:
+        if self._options.events is not None:
+            return f"{share:.0%} sent"
+        return f"{max(0, round(self._options.seconds * (1 - share)))} s to go"
+
+    def _mishaps(self, spark: SparkDriver) -> list[tuple[float, Callable[[], None]]]:
+        return [
+            (KILL_DRIVER_AT, lambda: self._kill_driver(spark)),
+            (KILL_BROKER_AT, self._kill_broker),
+        ]
+
+    def _kill_driver(self, spark: SparkDriver) -> None:
+        self._figures.note("[red]kill -9: Spark, in the middle of its work[/]")
+        spark.kill()
+
+    def _kill_broker(self) -> None:
+        node = self._cluster.nodes[0]
+        self._figures.note(f"[red]kill -9: {node.name}, for {BROKER_DOWN_S:.0f} s[/]")
+        node.kill()
+        time.sleep(BROKER_DOWN_S)
+        node.start()
+
+    # After: let it come to its end.
+
+    def _finish(self, terminals: Terminals, spark: SparkDriver) -> None:
+        self._screen.say("No more payments; letting the pipeline finish what is there")
+        terminals.close()
+        terminals.join()
+        if terminals.failure is not None:
+            raise terminals.failure
+        spark.finish()
+
+
+def create_topics(bootstrap: str) -> None:
+    with Admin(bootstrap_servers=bootstrap) as admin:
+        for topic, partitions in rules.TOPICS.items():
+            policy = "compact" if topic in rules.COMPACTED else "delete"
+            admin.create_topic(topic, partitions=partitions, configs={"cleanup.policy": policy})

@@ -5,7 +5,7 @@ from __future__ import annotations
 import itertools
 from collections import defaultdict
 
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from ottla.client.values import TopicPartition
@@ -28,6 +28,7 @@ def batches(draw) -> tuple[Offsets, Offsets]:
 # Limits
 
 
+@settings(deadline=None)
 @given(batches(), st.integers(1, 10**12))
 def test_a_limit_is_shared_in_proportion_and_starves_nobody(batch, limit: int) -> None:
     start, end = batch
@@ -45,6 +46,7 @@ def test_a_limit_is_shared_in_proportion_and_starves_nobody(batch, limit: int) -
     assert sum(reached[one] - start[one] for one in end) <= limit + len(end)
 
 
+@settings(deadline=None)
 @given(batches(), st.integers(1, 1000))
 def test_batch_after_batch_comes_to_the_end(batch, parts: int) -> None:
     start, end = batch
@@ -71,6 +73,7 @@ def many_ranges(draw) -> list[Range]:
     return [Range(one, at, at + draw(COUNTS)) for one, at in starts.items()]
 
 
+@settings(deadline=None)
 @given(many_ranges(), st.none() | st.integers(1, 50), st.integers(1, 20))
 def test_tasks_cover_the_ranges_once_and_in_order(ranges, min_partitions, share: int) -> None:
     largest = max((one.size for one in ranges), default=0)
@@ -90,6 +93,7 @@ def test_tasks_cover_the_ranges_once_and_in_order(ranges, min_partitions, share:
         assert not found
 
 
+@settings(deadline=None)
 @given(many_ranges(), st.integers(1, 50))
 def test_about_as_many_tasks_as_wanted(ranges, min_partitions: int) -> None:
     filled = [one for one in ranges if one.size >= min_partitions]

@@ -32,7 +32,8 @@ def between(start: Offsets, end: Offsets, earliest: Offsets) -> list[str]:
     """Why records between two places cannot be read, as far as offsets tell. `earliest` is known
     of the partitions that begin there."""
     found = []
-    if gone := start.keys() - end.keys():
+    # What was to begin at one of its ends has not been read yet: it will be taken for new.
+    if gone := {one for one, begin in start.items() if one not in end and begin >= 0}:
         found.append(f"Partitions {show(gone)} are gone: the topic was deleted.")
     for one in sorted(end):
         if one not in start:

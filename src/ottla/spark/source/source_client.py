@@ -57,6 +57,10 @@ class SourceClient(BlockingClient):
         if self._runtime is not None:
             await self._runtime.close()
 
+    def metrics(self) -> dict[str, float]:
+        """Numbers under Kafka's names."""
+        return self._do(self._connected().metrics.snapshot)
+
     # Topics and offsets
 
     def topics(self, names: Sequence[str] | None) -> dict[str, Topic]:

@@ -88,12 +88,13 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         begin = from_json(start)
         latest = self._latest = self._finder.latest(begin) if self._goal is None else self._goal
         ids = self._finder.topic_ids
-        end = TopicHistory(ids_from_json(start)).seen(ids).ends(begin, latest)
+        history = TopicHistory(ids_from_json(start)).seen(ids)
+        end = history.ends(begin, latest)
         if not isinstance(limit, ReadAllAvailable):
             if self._waits(begin, end):
                 return start
             if isinstance(limit, ReadMaxRows):
-                end = self._limited(limit.max_rows, begin, end)
+                end = self._limited(limit.max_rows, begin, end, history)
         return to_json(end, ids)
 
     def reportLatestOffset(self) -> Json | None:
@@ -112,8 +113,9 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._last_batch_at = now
         return False
 
-    def _limited(self, most: int, begin: Offsets, end: Offsets) -> Offsets:
-        earliest = self._finder.earliest(needs_earliest(begin, end))
+    def _limited(self, most: int, begin: Offsets, end: Offsets, history: TopicHistory) -> Offsets:
+        wanted = needs_earliest(begin, end) - history.truncated(begin, end)
+        earliest = self._finder.earliest(wanted)
         starts = begin | {one: end[one] for one in end if begin.get(one) == LATEST} | earliest
         return spread(most, starts, end)
 

@@ -38,9 +38,20 @@ def explain(error: BaseException) -> str | None:
         return f"{error}{_advice(error)}"
     if isinstance(error, ClientError):
         return str(error)
+    if _is_said_in_full(error):
+        return str(error)
     if isinstance(error, OSError) and error.strerror:
         return f"{error.filename}: {error.strerror}" if error.filename else error.strerror
     return None
+
+
+def _is_said_in_full(error: BaseException) -> bool:
+    """Errors of pipelines say themselves what to do."""
+    from ottla.pipelines.errors import PipelineError
+    from ottla.spark.java import JavaMissing
+    from ottla.spark.session import SparkMissing
+
+    return isinstance(error, PipelineError | JavaMissing | SparkMissing)
 
 
 def _advice(error: BaseException) -> str:

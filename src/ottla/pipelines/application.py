@@ -78,9 +78,10 @@ def files_of(file: Path) -> list[Path]:
     return [file, *dict.fromkeys(step.file for step in steps if step.file)]
 
 
-def load_application(file: Path, folders: list[Path]) -> Application:
+def load_application(file: Path, folders: list[Path], base: Path | None = None) -> Application:
+    """`folders` are those it imports from, `base` is where its relative paths of data start."""
     if file.suffix in YAML_SUFFIXES:
-        return DeclaredApplication(read_declaration(file), folders)
+        return DeclaredApplication(read_declaration(file, base), folders)
     module = load_module(file, folders)
     if hasattr(module, "pipeline"):
         return FunctionApplication(module)

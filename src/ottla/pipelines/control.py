@@ -96,6 +96,7 @@ def start(version: VersionFolder, *, attached: bool = False) -> Started:
     lock = processes.Lock.take(version.lock)
     if lock is None:
         raise AlreadyRunning(version.spec().name)
+    _announce(version)
     reading, writing = os.pipe() if attached else (None, None)
     kept = [one for one in (lock.descriptor, reading) if one is not None]
     command = [sys.executable, "-m", "ottla.pipelines.driver", str(version.path), *map(str, kept)]
@@ -113,6 +114,14 @@ def start(version: VersionFolder, *, attached: bool = False) -> Started:
         for descriptor in kept:
             os.close(descriptor)
     return Started(version, process, writing)
+
+
+def _announce(version: VersionFolder) -> None:
+    """Until the process speaks for itself, what the last one said must not be taken for it."""
+    last = version.written_record()
+    version.write_record(
+        replace(last, state=State.STARTING, since=time.time(), pid=None, identity=None, error=None)
+    )
 
 
 def stop(version: VersionFolder, within_s: float = STOP_S) -> Record:

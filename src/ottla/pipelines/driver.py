@@ -22,7 +22,7 @@ from ottla.pipelines.application import context_for, load_application
 from ottla.pipelines.context import Context
 from ottla.pipelines.errors import PipelineError
 from ottla.pipelines.explaining import first_line
-from ottla.pipelines.folders import Spec, VersionFolder
+from ottla.pipelines.folders import VersionFolder
 from ottla.pipelines.logs import OUTPUT_LOG, PIPELINE_LOG, SPARK_LOG, trim
 from ottla.pipelines.monitor import Monitor
 from ottla.pipelines.states import Record, State
@@ -56,7 +56,10 @@ class Driver:
         spark = None
         try:
             self._outlive_the_last()
-            application = load_application(self._folder.app / self._spec.entry, self._folders())
+            folders = self._folders()
+            application = load_application(
+                self._folder.app / self._spec.entry, folders, base=folders[-1]
+            )
             context = context_for(
                 application, self._context(application.trigger), self._spec.bootstrap
             )
@@ -118,7 +121,13 @@ class Driver:
         return spark
 
     def _work(self, work: Work, spark: SparkSession, context: Context) -> tuple[State, str | None]:
-        self._folder.write_outputs({"topics": context.topics, "paths": context.paths})
+        self._folder.write_outputs(
+            {
+                "topics": context.topics,
+                "paths": context.paths,
+                "connection": dict(context.connection),
+            }
+        )
         self._move(State.RUNNING)
         monitor = Monitor(spark, self._folder)
         try:

@@ -60,5 +60,5 @@ def record_in(text: str) -> str | None:
 
 
 def _cut(line: str) -> str:
-    line = " ".join(line.split())
+    line = re.sub(r" SQLSTATE: \w+$", "", " ".join(line.split()))
     return line if len(line) <= LINE_MAX else line[: LINE_MAX - 1] + "…"

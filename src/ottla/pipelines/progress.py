@@ -106,7 +106,8 @@ def end_offsets(batch: Mapping[str, Any]) -> dict[str, dict[str, int]]:
 
 
 def topic_offsets(value: Any) -> dict[str, dict[str, int]]:
-    """`{topic: {partition: offset}}` if it is that, as JSON or as a text of it; else nothing."""
+    """`{topic: {partition: offset}}` if it is that, as JSON or as a text of it; else nothing.
+    Names with an `@`, which no topic has, are the source's own notes."""
     if isinstance(value, str):
         try:
             value = json.loads(value)
@@ -117,7 +118,7 @@ def topic_offsets(value: Any) -> dict[str, dict[str, int]]:
     return {
         topic: {index: offset for index, offset in partitions.items() if isinstance(offset, int)}
         for topic, partitions in value.items()
-        if isinstance(partitions, Mapping)
+        if isinstance(partitions, Mapping) and not topic.startswith("@")
     }
 
 

@@ -7,8 +7,9 @@
 
     stopped, failed, finished -> starting        (run, restart)
 
-The process writes down its own state, and nobody else does. A process that was killed writes
-nothing: so what is written is held against whether it is alive, each time somebody looks.
+The process writes down its own state; only its first is written by whoever starts it. A process
+that was killed writes nothing: so what is written is held against whether it is alive, each time
+somebody looks.
 """
 
 from __future__ import annotations

@@ -59,11 +59,11 @@ def options(node: Node | None) -> dict[str, str]:
 
 
 def path(node: Node) -> str:
-    """Where files are: a URI as it is, else below the folder that the YAML is in."""
+    """Where data is: a URI as it is, else below the folder that the YAML is in."""
     text = node.text("a folder or a URI")
     if re.match(r"[A-Za-z][A-Za-z0-9+.-]+:", text):
         return text
-    return str((node.file.parent / text).resolve())
+    return str((node.base / text).resolve())
 
 
 def check(node: Node, problem_of: Callable[[], object]) -> None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Iterable
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any, NoReturn
 
@@ -21,12 +21,15 @@ FILE_BYTES_MAX = 1 << 20
 
 @dataclass(frozen=True)
 class Node:
-    """A value: None, bool, int, float, str, list of nodes, or mapping of texts to nodes."""
+    """A value: None, bool, int, float, str, list of nodes, or mapping of texts to nodes.
+
+    `base` is the folder that relative paths of data start from."""
 
     value: Any
     file: Path
     line: int
     path: str
+    base: Path
 
     def fail(self, problem: str) -> NoReturn:
         raise InvalidFile(self.file, self.line, self.path, problem)
@@ -87,8 +90,8 @@ def _hint(given: object, names: list[str]) -> str:
     return f"; is {close[0]} meant?" if close else ""
 
 
-def load(file: Path) -> Node:
-    """The whole file as one node."""
+def load(file: Path, base: Path | None = None) -> Node:
+    """The whole file as one node; `base` is its own folder if not said."""
     try:
         raw = file.read_bytes()
     except OSError as error:
@@ -101,7 +104,7 @@ def load(file: Path) -> Node:
         root = loader.get_single_node()
         if root is None:
             raise InvalidFile(file, None, "", "is empty")
-        return _Marker(file, loader).node(root, "", 0)
+        return _Marker(file, loader, base or file.parent).node(root, "", 0)
     except yaml.MarkedYAMLError as error:
         mark = error.problem_mark or error.context_mark
         problem = error.problem or error.context or "is no YAML"
@@ -116,15 +119,16 @@ def load(file: Path) -> Node:
 class _Marker:
     """Turns PyYAML's nodes into ours."""
 
-    def __init__(self, file: Path, loader: yaml.SafeLoader) -> None:
+    def __init__(self, file: Path, loader: yaml.SafeLoader, base: Path) -> None:
         self._file = file
+        self._base = base
         self._loader = loader
 
     def node(self, found: yaml.Node, path: str, depth: int) -> Node:
         line = found.start_mark.line + 1
         if depth > DEPTH_MAX:
             raise InvalidFile(self._file, line, path, "is nested too deeply")
-        return Node(self._value(found, path, depth), self._file, line, path)
+        return Node(self._value(found, path, depth), self._file, line, path, self._base)
 
     def _value(self, found: yaml.Node, path: str, depth: int) -> Any:
         match found:
@@ -147,5 +151,5 @@ class _Marker:
                     self._file, key.start_mark.line + 1, place, "is there a second time"
                 )
             node = self.node(value, place, depth + 1)
-            fields[name] = Node(node.value, node.file, key.start_mark.line + 1, place)
+            fields[name] = replace(node, line=key.start_mark.line + 1)
         return fields

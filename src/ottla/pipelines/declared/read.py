@@ -17,8 +17,9 @@ ROOT_FIELDS = (
 )
 
 
-def read_declaration(file: Path) -> Declaration:
-    whole = load(file)
+def read_declaration(file: Path, base: Path | None = None) -> Declaration:
+    """Relative paths of data start from `base`, which is the file's own folder if not said."""
+    whole = load(file, base)
     root = whole.mapping(ROOT_FIELDS)
     sink = read_sink(root, whole)
     found = Declaration(

@@ -1,0 +1,289 @@
+"""`ottla pipeline`: data pipelines on Spark as managed applications."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from ottla.cli import pipeline_reprocess as reprocess
+from ottla.cli.options import Json, new_app, parse_pairs
+from ottla.cli.pipeline_common import Name, StateDir, find
+
+app = new_app("Run data pipelines on Spark: start, watch, stop, restart, reprocess.")
+
+app.add_typer(reprocess.app, name="reprocess")
+
+
+@app.callback()
+def pipeline() -> None:
+    """Checks what all of its commands need."""
+    from importlib.util import find_spec
+
+    from ottla.spark.session import SparkMissing
+
+    if find_spec("pyspark") is None or find_spec("yaml") is None:
+        raise SparkMissing
+
+
+@app.command()
+def run(
+    file: Annotated[Path, typer.Argument(metavar="FILE", show_default=False)],
+    name: Annotated[
+        str | None, typer.Option("--name", help="Its name; the one in the file, or the file's.")
+    ] = None,
+    master: Annotated[
+        str, typer.Option("--master", help="Where Spark runs: local[*], spark://HOST:7077, yarn.")
+    ] = "local[*]",
+    detach: Annotated[
+        bool, typer.Option("--detach", "-d", help="Return as soon as it is running.")
+    ] = False,
+    once: Annotated[
+        bool, typer.Option("--once", help="Process what is there now, and end.")
+    ] = False,
+    trigger: Annotated[
+        str | None,
+        typer.Option("--trigger", metavar="TIME", help="Least time between batches: '1 second'."),
+    ] = None,
+    bootstrap: Annotated[
+        str | None,
+        typer.Option(
+            "--bootstrap",
+            "--bootstrap-server",
+            "-b",
+            metavar="HOST:PORT,...",
+            envvar="OTTLA_BOOTSTRAP",
+            show_envvar=True,
+            help="Brokers to ask first; those in the file if not said, or localhost:9092.",
+        ),
+    ] = None,
+    options: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--option",
+            metavar="KEY=VALUE",
+            help="Option of Spark (spark.*) or of clients (kafka.*).",
+        ),
+    ] = None,
+    checkpoints: Annotated[
+        str | None,
+        typer.Option(
+            "--checkpoints", metavar="URI", help="Where checkpoints are kept: for a cluster."
+        ),
+    ] = None,
+    state_dir: StateDir = None,
+    as_json: Json = False,
+) -> None:
+    """Run a pipeline: a YAML file, or Python with `app` or `def pipeline(spark, context)`.
+
+    A pipeline that exists and does not run goes on where it was, with the file as it is now.
+
+    Examples:
+
+    - `ottla pipeline run payments.yaml`
+
+    - `ottla pipeline run fraud.py --detach --option spark.driver.memory=2g`
+
+    - `ottla pipeline run archive.yaml --once`
+
+    - `ottla pipeline run fraud.py --master spark://spark:7077 --checkpoints s3a://lake/checkpoints`
+    """
+    from ottla.cli.pipeline_run import attach, launch, preflight
+    from ottla.pipelines import control
+    from ottla.pipelines.folders import Spec, default_root
+
+    spec = Spec(
+        name="",
+        version=1,
+        file="",
+        entry="",
+        master=master,
+        bootstrap=bootstrap,
+        trigger=_interval(trigger),
+        once=once,
+        checkpoints=checkpoints,
+        options=_options(options or []),
+    )
+    preflight(file, bootstrap, spec.options)
+    folder = control.prepare(state_dir or default_root(), file, name, spec)
+    if detach:
+        launch(folder, folder.current(), as_json)
+    else:
+        attach(folder, folder.current(), as_json)
+
+
+def _interval(text: str | None) -> str | None:
+    from ottla.pipelines.declared.fields import parse_interval
+
+    found = None if text is None else parse_interval(text)
+    if text is not None and found is None:
+        raise typer.BadParameter(
+            f"{text!r} is no length of time; write '1 second', '500 ms'", param_hint="--trigger"
+        )
+    return found
+
+
+def _options(texts: list[str]) -> dict[str, str]:
+    pairs = parse_pairs(texts, "--option")
+    for key in pairs:
+        if not key.startswith(("spark.", "kafka.")):
+            raise typer.BadParameter(
+                f"{key!r} is neither an option of Spark (spark.*) nor of clients (kafka.*)",
+                param_hint="--option",
+            )
+    return pairs
+
+
+@app.command("list")
+def list_(state_dir: StateDir = None, as_json: Json = False) -> None:
+    """List pipelines with their state, rates and lag.
+
+    Example:
+
+    - `ottla pipeline list`
+    """
+    from ottla.cli.output import print_json
+    from ottla.cli.pipeline_output import print_list
+    from ottla.pipelines.folders import default_root, list_pipelines
+    from ottla.pipelines.status import pipeline_status
+
+    folders = list_pipelines(state_dir or default_root())
+    found = [pipeline_status(one, ask_brokers=False) for one in folders]
+    if as_json:
+        print_json(found)
+    else:
+        print_list(found)
+
+
+@app.command()
+def status(
+    name: Name,
+    watch: Annotated[
+        bool, typer.Option("--watch", "-w", help="Show it again every second until Ctrl-C.")
+    ] = False,
+    state_dir: StateDir = None,
+    as_json: Json = False,
+) -> None:
+    """Show rates, lag in records and seconds, times of batches, state, and the last error.
+
+    The exit code is 1 if it has failed.
+
+    Examples:
+
+    - `ottla pipeline status payments`
+
+    - `ottla pipeline status payments --json | jq .lag.seconds`
+    """
+    from ottla.cli.pipeline_output import show_status, watch_status
+    from ottla.pipelines.status import pipeline_status
+
+    folder = find(state_dir, name)
+    if watch:
+        watch_status(lambda: pipeline_status(folder), as_json)
+        return
+    found = pipeline_status(folder)
+    show_status(found, as_json)
+    if found["state"] == "failed":
+        raise typer.Exit(1)
+
+
+@app.command()
+def stop(
+    name: Name,
+    timeout_s: Annotated[
+        float, typer.Option("--timeout-s", min=0, help="It is killed after that; nothing is lost.")
+    ] = 60.0,
+    state_dir: StateDir = None,
+    as_json: Json = False,
+) -> None:
+    """Stop a pipeline. It goes on from the same place when it is started again.
+
+    Example:
+
+    - `ottla pipeline stop payments`
+    """
+    from ottla.cli.output import deed
+    from ottla.pipelines import control
+
+    folder = find(state_dir, name)
+    was_over = folder.current().record().state.is_over
+    record = control.stop(folder.current(), timeout_s)
+    value = {"name": name, "state": str(record.state)}
+    deed(as_json, value, f"Pipeline {name} {'was' if was_over else 'is'} {record.state}.")
+
+
+@app.command()
+def restart(name: Name, state_dir: StateDir = None, as_json: Json = False) -> None:
+    """Stop a pipeline if it runs, and start the same again in the background.
+
+    The same file, as it was when it was run: `ottla pipeline run FILE` takes a changed one.
+
+    Example:
+
+    - `ottla pipeline restart payments`
+    """
+    from ottla.cli.pipeline_run import launch
+    from ottla.pipelines import control
+
+    folder = find(state_dir, name)
+    control.stop(folder.current())
+    launch(folder, folder.current(), as_json)
+
+
+@app.command()
+def logs(
+    name: Name,
+    kind: Annotated[
+        str, typer.Option("--kind", help="pipeline, spark, output (what it prints), or all.")
+    ] = "all",
+    lines: Annotated[int, typer.Option("--lines", "-n", min=1, help="How many of each.")] = 40,
+    follow: Annotated[bool, typer.Option("--follow", "-f", help="Go on until Ctrl-C.")] = False,
+    version: Annotated[
+        int | None, typer.Option("--version", min=1, help="Of another version than the current.")
+    ] = None,
+    state_dir: StateDir = None,
+) -> None:
+    """Print the last lines of its logs.
+
+    Examples:
+
+    - `ottla pipeline logs payments`
+
+    - `ottla pipeline logs payments --kind spark -n 200`
+    """
+    from ottla.cli.pipeline_output import follow_logs, print_logs
+    from ottla.pipelines.logs import LOGS
+
+    if kind not in (*LOGS, "all"):
+        raise typer.BadParameter(f"{kind!r} is none of {', '.join(LOGS)}, all", param_hint="--kind")
+    folder = find(state_dir, name)
+    chosen = folder.version(version) if version else folder.current()
+    kinds = list(LOGS) if kind == "all" else [kind]
+    print_logs(chosen.logs, kinds, lines)
+    if follow:
+        follow_logs(chosen.logs, kinds)
+
+
+@app.command()
+def delete(
+    name: Name,
+    yes: Annotated[bool, typer.Option("--yes", "-y", help="Do not ask.")] = False,
+    state_dir: StateDir = None,
+    as_json: Json = False,
+) -> None:
+    """Forget a pipeline that does not run, with its checkpoints. What it wrote stays.
+
+    Example:
+
+    - `ottla pipeline delete payments --yes`
+    """
+    from ottla.cli.output import deed
+    from ottla.pipelines import control
+
+    folder = find(state_dir, name)
+    if not yes and sys.stdin.isatty():
+        typer.confirm(f"Forget {name} and how far it has come?", abort=True, err=True)
+    control.delete(folder)
+    deed(as_json, {"name": name, "deleted": True}, f"Pipeline {name} deleted.")

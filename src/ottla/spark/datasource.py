@@ -32,8 +32,10 @@ class OttlaDataSource(DataSource):
         return "ottla"
 
     def schema(self) -> StructType:
-        from ottla.spark.source.options import includes_headers
+        """Spark asks when a table or a stream is named: what is wrong with it shows there."""
+        from ottla.spark.source.options import check_options, includes_headers
 
+        check_options(self.options)
         return spark_schema(includes_headers(self.options))
 
     def reader(self, schema: StructType) -> DataSourceReader:

@@ -82,6 +82,11 @@ def includes_headers(options: Mapping[str, str]) -> bool:
     return _truth(options, "includeheaders", default=False)
 
 
+def check_options(options: Mapping[str, str]) -> None:
+    """What is wrong whether a table or a stream is to be read."""
+    _options(_lower(options), LATEST)
+
+
 def stream_options(options: Mapping[str, str]) -> SourceOptions:
     given = _lower(options)
     if "endingoffsets" in given:

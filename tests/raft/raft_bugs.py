@@ -64,7 +64,7 @@ def truncate_to_high_watermark() -> list[mock._patch]:
 
 def fetch_before_flush() -> list[mock._patch]:
     """A follower asks for more before what it has is on its disk."""
-    return [mock.patch.object(Replica, "is_durable", lambda self: True)]
+    return [mock.patch.object(Replica, "is_durable", return_value=True)]
 
 
 BUGS: dict[str, Callable[[], list[mock._patch]]] = {

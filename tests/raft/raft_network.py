@@ -41,6 +41,7 @@ class Network:
     def request(self, sender: Node, request: Request) -> None:
         receiver = self.world.by_port.get(request.destination.port)
         message, version = self._version(request.message)
+        life = sender.life
         if message is None:
             self._tell(sender, RequestFailed(request.correlation_id, ErrorCode.UNSUPPORTED_VERSION))
             return
@@ -49,12 +50,16 @@ class Network:
             return
 
         def arrive() -> None:
+            if sender.life != life:
+                return
             if receiver.core is None or not self._passes(receiver.id, sender.id, chance=False):
                 self._lost(sender, request)
                 return
             receiver.request(message, version, reply)
 
         def reply(response: Message) -> None:
+            if sender.life != life:
+                return  # the connection ended with it
             if not self._passes(receiver.id, sender.id):
                 self._lost(sender, request)
                 return

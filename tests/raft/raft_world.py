@@ -155,7 +155,7 @@ class World:
 
         while not self.run_until(self.now_ms + 500, done):
             if self.now_ms > deadline_ms:
-                raise BrokenPromise(f"no progress within {HEAL_WITHIN_MS} ms of calm")
+                raise BrokenPromise(f"no progress in {HEAL_WITHIN_MS} ms of calm: {self.states()}")
             if goal >= 0 and goal > len(self.checker.committed):
                 goal = -1  # that leader lost: ask the next
 
@@ -167,6 +167,15 @@ class World:
             f"{len(self.nodes)} nodes, {kind}, {voters}, {len(checker.leaders)} elections, "
             f"{len(checker.committed)} of {len(self.ledger.entries)} records committed, "
             f"{checker.steps} steps, {self.now_ms:.0f} ms"
+        )
+
+    def states(self) -> str:
+        return "; ".join(
+            f"{node.id} {type(node.core.state).__name__} of {node.core.epoch}, leader "
+            f"{node.core.leader_id}, {node.core.voters}, log {node.log.start_offset} to "
+            f"{node.log.end}, high watermark {node.core.high_watermark}"
+            for node in self.nodes
+            if node.core
         )
 
     def leader(self) -> Node | None:

@@ -57,7 +57,7 @@ def _poll_state(replica: Replica, state: State) -> int | None:
             return _poll_nominee(replica, state)
         case Unattached():
             return _poll_unattached(replica, state)
-        case Follower() if replica.quorum.is_voter:
+        case Follower() if replica.quorum.may_stand:
             return _poll_voter(replica, state)
         case Follower():
             return _poll_observer(replica, state)
@@ -117,7 +117,7 @@ def _poll_nominee(replica: Replica, state: Candidate | Prospective) -> int | Non
 
 
 def _poll_unattached(replica: Replica, state: Unattached) -> int | None:
-    if not replica.quorum.is_voter:
+    if not replica.quorum.may_stand:
         _fetch_from_any(replica)
         return None
     if state.election_at_ms is None:
@@ -186,11 +186,19 @@ def _fetch(replica: Replica, follower: Follower) -> None:
 def _fetch_from_any(replica: Replica) -> None:
     if not replica.is_durable():
         return
-    own = {(host, port) for _, host, port in replica.settings.endpoints}
-    others = [node for node in replica.settings.bootstrap if (node.host, node.port) not in own]
-    node = replica.connections.pick(others)
+    node = replica.connections.pick(_who_may_know(replica))
     if node is not None:
         replica.send(node, _fetch_request(replica))
+
+
+def _who_may_know(replica: Replica) -> list[Node]:
+    """The bootstrap servers, and the voters: a list of servers grows old as voters come and go."""
+    settings, voters = replica.settings, replica.history.voters
+    known = [*settings.bootstrap, *(voters.node(each, settings.listener) for each in voters.ids)]
+    by_address = {(node.host, node.port): node for node in known if node is not None}
+    for _, host, port in settings.endpoints:
+        by_address.pop((host, port), None)
+    return list(by_address.values())
 
 
 def _fetch_request(replica: Replica) -> Message:

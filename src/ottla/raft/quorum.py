@@ -71,6 +71,10 @@ class Quorum:
     def is_voter(self) -> bool:
         return self._history.voters.includes(self._settings.key)
 
+    @property
+    def may_stand(self) -> bool:
+        return self._history.may_stand(self._settings.key)
+
     def _first_state(self, election: ElectionState, log_end: OffsetAndEpoch, now_ms: int) -> State:
         """Where the last run ended, as far as it is known."""
         own = self._settings.key
@@ -84,7 +88,7 @@ class Quorum:
             led = ElectionState(election.epoch, own.id, election.voted)
             keys = [voter.key for voter in self._history.voters if voter.key.id != own.id]
             return Resigned(led, self._settings.endpoints, timeout_at_ms, keys)
-        if voted_self and self.is_voter:
+        if voted_self and self.may_stand:
             ballot = Ballot(self._history.voters, own.id)
             return Candidate(election, ballot, timeout_at_ms)
         endpoints = self._history.voters.endpoints(election.leader_id)
@@ -106,7 +110,7 @@ class Quorum:
     def _unattached_timeout(self, now_ms: int) -> int | None:
         """The time left is kept, so that epochs that rise elsewhere do not put off an election."""
         state = self.state
-        if not self.is_voter:
+        if not self.may_stand:
             return None
         if isinstance(state, Unattached) and state.election_at_ms is not None:
             return state.election_at_ms
@@ -124,7 +128,7 @@ class Quorum:
         election = ElectionState(self.epoch, self.leader_id, candidate)
         at_ms = self.election_timeout_at(now_ms)
         if isinstance(state, Unattached):
-            self._go(Unattached(election, at_ms if self.is_voter else None))
+            self._go(Unattached(election, at_ms if self.may_stand else None))
         elif isinstance(state, Prospective):
             ballot = Ballot(self._history.voters, self._settings.key.id)
             self._go(Prospective(election, state.leader_endpoints, ballot, at_ms))

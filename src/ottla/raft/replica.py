@@ -50,6 +50,7 @@ class Replica:
         snapshot = log.latest_snapshot
         if snapshot is not None:
             self.high_watermark = snapshot.offset
+            self.history.committed(snapshot.offset)
         self._told_election: ElectionState | None = None
         self._told_leader: LeaderAndEpoch | None = None
 
@@ -199,6 +200,7 @@ class Replica:
         offset = min(offset, self.log.end.offset)
         if self.high_watermark is None or offset > self.high_watermark:
             self.high_watermark = self.effects.high_watermark = offset
+            self.history.committed(offset)
 
     def high_watermark_moved(self, leader: Leader) -> None:
         leading.high_watermark_moved(self, leader)

@@ -194,14 +194,12 @@ def _write(replica: Replica, voters: VoterSet) -> int:
 
 
 def finish_if_committed(replica: Replica, leader: Leader) -> None:
-    """The new set is committed: say so, and go if this node is not in it."""
-    change = leader.change
-    if change is None or change.record_offset is None:
-        return
-    if leader.has_committed(change.record_offset):
+    """A new set is committed: say so, and go if this node is not in it."""
+    change, offset = leader.change, replica.history.voters_offset
+    if change and change.record_offset is not None and leader.has_committed(change.record_offset):
         conclude(replica, leader, ErrorCode.NONE)
-        if not replica.quorum.is_voter:
-            leader.must_resign = True
+    if offset is not None and leader.has_committed(offset) and not replica.quorum.is_voter:
+        leader.must_resign = True
 
 
 def expire(replica: Replica, leader: Leader) -> None:

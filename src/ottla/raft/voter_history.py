@@ -10,6 +10,7 @@ from typing import Generic, TypeVar
 
 from ottla.protocol.control_records.k_raft_version_record import KRaftVersionRecord
 from ottla.protocol.control_records.voters_record import VotersRecord
+from ottla.raft.ids import ReplicaKey
 from ottla.raft.log_view import LogView
 from ottla.raft.voters import VoterSet
 
@@ -38,6 +39,10 @@ class _Timeline(Generic[T]):
         index = bisect_right(self._offsets, offset) - 1
         return (self._offsets[index], self._values[index]) if index >= 0 else None
 
+    def since(self, offset: int) -> list[T]:
+        """The value that counted at this offset, if any, and those after it."""
+        return self._values[max(0, bisect_right(self._offsets, offset) - 1) :]
+
     def last(self) -> tuple[int, T] | None:
         return (self._offsets[-1], self._values[-1]) if self._offsets else None
 
@@ -48,6 +53,7 @@ class VoterHistory:
         self._log = log
         self._voters: _Timeline[VoterSet] = _Timeline()
         self._versions: _Timeline[int] = _Timeline()
+        self._committed_to = 0
         self._read_to = -1
         self.catch_up()
 
@@ -71,6 +77,20 @@ class VoterHistory:
     def can_change(self) -> bool:
         """Voters can be added and removed."""
         return self.kraft_version >= 1
+
+    def may_stand(self, key: ReplicaKey) -> bool:
+        """It is a voter, or its removal is not known to be committed.
+
+        A leader that removes itself may be lost before anybody else has that record. Its log is
+        then the longest: it votes for none of the others, and where they need its vote for a
+        majority of the voters they know, only it can be elected. Kafka's would wait for ever.
+        """
+        return any(
+            voters.includes(key) for voters in self._voters.since(self._committed_to - 1)
+        ) or (self._voters.last() is None and self._static.includes(key))
+
+    def committed(self, offset: int) -> None:
+        self._committed_to = max(self._committed_to, offset)
 
     def voters_at(self, offset: int) -> VoterSet:
         """The voters after the record at this offset: they belong into a snapshot that ends

@@ -16,7 +16,7 @@ from dataclasses import dataclass
 from functools import reduce
 from typing import Any
 
-from pyspark.sql import Column, DataFrame, Row
+from pyspark.sql import Column, DataFrame, GroupedData, Row
 from pyspark.sql import functions as F
 from pyspark.sql.streaming.stateful_processor import (
     ExpiredTimerInfo,
@@ -58,11 +58,16 @@ def run(
     buckets: int = BUCKETS,
 ) -> DataFrame:
     """Results as text: `results` makes columns of it. With `grace_ms` there is stream time."""
-    rows = reduce(DataFrame.unionAll, [_rows(one, grace_ms, buckets) for one in inputs])
     mode = "None" if grace_ms is None else "EventTime"
-    return rows.groupBy("bucket").transformWithState(
+    return grouped_rows(inputs, grace_ms, buckets).transformWithState(
         _Buckets(operator), "row string", "Update", mode
     )
+
+
+def grouped_rows(inputs: Sequence[Input], grace_ms: int | None, buckets: int) -> GroupedData:
+    """Records as text, by bucket."""
+    rows = reduce(DataFrame.unionAll, [_rows(one, grace_ms, buckets) for one in inputs])
+    return rows.groupBy("bucket")
 
 
 def _rows(given: Input, grace_ms: int | None, buckets: int) -> DataFrame:

@@ -73,6 +73,7 @@ class Codec:
 
     def __init__(self, kind: T.DataType, what: str) -> None:
         check_packable(kind, what)
+        self.kind = kind
         self._what = what
         self._exact = "decimal" in kind.simpleString()
         self._read = _reader(kind)
@@ -86,7 +87,8 @@ class Codec:
         """Raises a TypeError that names the field if the value is not of the type."""
         if value is None:
             return NOTHING
-        return json.dumps({"v": self._write(value, self._what)}, separators=(",", ":"))
+        shown = {"v": self._write(value, self._what)}
+        return json.dumps(shown, separators=(",", ":"), ensure_ascii=False)
 
 
 def _reader(kind: T.DataType) -> Convert | None:

@@ -7,7 +7,7 @@ that are not public: where they are missing, keys are read and written one by on
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import TYPE_CHECKING, Any
 
 from ottla.streams.operators.operator import State
@@ -38,6 +38,11 @@ class KeyedState:
         return {
             key: None if row is None else State(*row) for key, row in zip(keys, found, strict=True)
         }
+
+    def items(self) -> Iterator[tuple[str, State]]:
+        """All of the bucket."""
+        for key, row in self._entries.iterator():
+            yield key[0], State(*row)
 
     def write(self, changes: Iterable[tuple[str, State | None]]) -> None:
         if self._pipe is not None:

@@ -409,6 +409,10 @@ class TransactionAborted(TransactionError):
 
 
 class PreparedTransactionLost(TransactionError):
-    def __init__(self, prepared: object, *, commit: bool, found: str) -> None:
+    def __init__(
+        self, prepared: object, *, commit: bool, found: str, was_aborted: bool = False
+    ) -> None:
         wanted = "committed" if commit else "aborted"
         super().__init__(f"the prepared transaction {prepared} cannot be {wanted}: {found}")
+        self.was_aborted = was_aborted
+        """It is known to be, if nobody but its producer had the transactional id."""

@@ -43,8 +43,16 @@ class GroupCalls(AdminCalls):
             lambda: self._admin.remove_members_from_group(group_id, members, reason=reason)
         )
 
-    def list_group_offsets(self, group_id: str) -> dict[TopicPartition, OffsetAndMetadata]:
-        return self._call(lambda: self._admin.list_group_offsets(group_id))
+    def list_group_offsets(
+        self,
+        group_id: str,
+        partitions: Iterable[TopicPartition] | None = None,
+        *,
+        stable: bool = False,
+    ) -> dict[TopicPartition, OffsetAndMetadata]:
+        return self._call(
+            lambda: self._admin.list_group_offsets(group_id, partitions, stable=stable)
+        )
 
     def alter_group_offsets(
         self, group_id: str, offsets: Mapping[TopicPartition, OffsetAndMetadata | int]

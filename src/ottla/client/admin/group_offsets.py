@@ -17,14 +17,23 @@ Committed = dict[TopicPartition, OffsetAndMetadata]
 
 NAMES_UNTIL = 9
 """Later versions name topics by id, which a deleted topic with offsets left no longer has."""
+STABLE_FROM = 7
 SEVERAL_GROUPS_FROM = 8
 NONE_COMMITTED = -1
 
 
 class GroupOffsetAdmin(AdminPart):
-    async def list_group_offsets(self, group_id: str) -> dict[TopicPartition, OffsetAndMetadata]:
-        """All that the group has committed; empty for one that is not there."""
-        return value_of(await committed_by(self._cluster, [group_id]), group_id)
+    async def list_group_offsets(
+        self,
+        group_id: str,
+        partitions: Iterable[TopicPartition] | None = None,
+        *,
+        stable: bool = False,
+    ) -> dict[TopicPartition, OffsetAndMetadata]:
+        """What the group has committed, for these partitions or all; empty for one that is not
+        there. With `stable` it waits for transactions that are about to commit offsets."""
+        found = await committed_by(self._cluster, [group_id], partitions, stable=stable)
+        return value_of(found, group_id)
 
     async def alter_group_offsets(
         self, group_id: str, offsets: Mapping[TopicPartition, OffsetAndMetadata | int]
@@ -138,24 +147,53 @@ def _for_all_or_each(outcome: Outcome) -> Outcome | KafkaError:
     return outcome
 
 
-async def committed_by(cluster: Cluster, group_ids: Iterable[str]) -> Answers[Committed]:
+async def committed_by(
+    cluster: Cluster,
+    group_ids: Iterable[str],
+    partitions: Iterable[TopicPartition] | None = None,
+    *,
+    stable: bool = False,
+) -> Answers[Committed]:
     """What each of several groups has committed, asked of each coordinator once."""
-    return await ask_coordinators(cluster, group_ids, _fetch)
+    wanted = None if partitions is None else indexes_by_topic(partitions)
+
+    async def ask(connection: Connection, _node: int, own: list[str]) -> Answers[Committed]:
+        return await _fetch(connection, own, wanted, stable=stable)
+
+    return await ask_coordinators(cluster, group_ids, ask)
 
 
-async def _fetch(connection: Connection, _node: int, group_ids: list[str]) -> Answers[Committed]:
-    from ottla.protocol.messages.offset_fetch import OffsetFetchRequest, OffsetFetchRequestGroup
+async def _fetch(
+    connection: Connection,
+    group_ids: list[str],
+    wanted: Mapping[str, list[int]] | None,
+    *,
+    stable: bool,
+) -> Answers[Committed]:
+    from ottla.protocol.messages import offset_fetch
 
-    version = min(connection.version_of(OffsetFetchRequest), NAMES_UNTIL)
+    version = min(connection.version_of(offset_fetch.OffsetFetchRequest), NAMES_UNTIL)
+    stable &= version >= STABLE_FROM
     if version >= SEVERAL_GROUPS_FROM:
-        groups = [OffsetFetchRequestGroup(group_id=name, topics=None) for name in group_ids]
-        response = await connection.request(OffsetFetchRequest(groups=groups), version=version)
+        topics = _fetched_topics(offset_fetch.OffsetFetchRequestTopics, wanted)
+        groups = [
+            offset_fetch.OffsetFetchRequestGroup(group_id=name, topics=topics) for name in group_ids
+        ]
+        several = offset_fetch.OffsetFetchRequest(groups=groups, require_stable=stable)
+        response = await connection.request(several, version=version)
         return {one.group_id: _committed(one) for one in response.groups}
+    topics = _fetched_topics(offset_fetch.OffsetFetchRequestTopic, wanted)
     answers: Answers[Committed] = {}
     for name in group_ids:
-        request = OffsetFetchRequest(group_id=name, topics=None)
-        answers[name] = _committed(await connection.request(request, version=version))
+        one = offset_fetch.OffsetFetchRequest(group_id=name, topics=topics, require_stable=stable)
+        answers[name] = _committed(await connection.request(one, version=version))
     return answers
+
+
+def _fetched_topics(kind: Any, wanted: Mapping[str, list[int]] | None) -> list[Any] | None:
+    if wanted is None:
+        return None
+    return [kind(name=name, partition_indexes=indexes) for name, indexes in wanted.items()]
 
 
 def _committed(answer: Any) -> Committed | KafkaError:

@@ -149,7 +149,7 @@ class Cluster:
             answer = (await self.find_coordinators(kind, [key]))[key]
             if isinstance(answer, KafkaError):
                 raise answer
-            found = self._coordinators[kind, key] = answer
+            found = answer
         try:
             return await self._pool.connect(found.node_id, (found.host, found.port), "coordinator")
         except ClientError:
@@ -164,6 +164,9 @@ class Cluster:
         self, kind: CoordinatorType, keys: Sequence[str]
     ) -> dict[str, Broker | KafkaError]:
         found = await find_coordinators(await self.any_broker(), kind, keys)
+        for key, place in found.items():
+            if isinstance(place, Broker):
+                self._coordinators[kind, key] = place
         nodes = {place.node_id for place in found.values() if isinstance(place, Broker)}
         if not nodes <= self.view.brokers.keys():
             await self.refresh(NO_TOPICS)

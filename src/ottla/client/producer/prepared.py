@@ -93,7 +93,10 @@ async def _end(calls: TransactionCalls, prepared: PreparedTransaction, *, commit
         if found is not None and found.identity == identity and found.state in wanted:
             return  # it was ended by protocol 1, which leaves the epoch as it was
         raise PreparedTransactionLost(
-            prepared, commit=commit, found=_what_happened(identity, found, error)
+            prepared,
+            commit=commit,
+            found=_what_happened(identity, found, error),
+            was_aborted=_was_aborted(identity, found),
         ) from error
 
 
@@ -103,6 +106,15 @@ async def _described(calls: TransactionCalls) -> Described | None:
         return await calls.describe()
     except (KafkaError, UnsupportedVersion):
         return None
+
+
+def _was_aborted(identity: Identity, found: Described | None) -> bool:
+    return (
+        found is not None
+        and found.state in _ABORTED
+        and found.identity.producer_id == identity.producer_id
+        and found.identity.epoch in (identity.epoch, identity.epoch + 1)
+    )
 
 
 def _what_happened(identity: Identity, found: Described | None, error: KafkaError) -> str:

@@ -55,6 +55,8 @@ class Routes:
             route = self.usable.get(topic)
             if route is None:
                 self._look_for(topic)
+                if topic in self.usable:
+                    continue
             elif partition is None or 0 <= partition < route.count:
                 return route
             elif partition < 0 or (asked_at is not None and self._cluster.view is not asked_at):
@@ -75,6 +77,9 @@ class Routes:
                 self._wanted.discard(topic)
                 self._cluster.unwatch([topic])
                 raise KafkaError(code, f"topic {topic!r}: {code.message}")
+        elif known is not None:
+            # Somebody else on the same cluster has asked for it: there may be no news of it.
+            self._changed(self._cluster.view)
 
     def _missing(self, topic: str, partition: int | None) -> Exception:
         failure = self._cluster.metadata_failure

@@ -175,7 +175,10 @@ def _how_far(found: dict[str, Any]) -> str:
     if found["caught_up"]:
         return f"Version {number} has caught up: `ottla pipeline reprocess switch {found['name']}`."
     behind = "all" if found["behind"] is None else found["behind"]
-    return f"Version {number} has not caught up: {behind} records behind; differences may be due to that."
+    return (
+        f"Version {number} has not caught up: {behind} records behind; "
+        "differences may be due to that."
+    )
 
 
 def _print_difference(one: dict[str, Any]) -> None:

@@ -16,6 +16,7 @@ from pathlib import Path
 from typing import Any
 
 from ottla.pipelines import control, outputs
+from ottla.pipelines.application import check_file
 from ottla.pipelines.comparing import compare
 from ottla.pipelines.errors import PipelineError
 from ottla.pipelines.folders import PipelineFolder, VersionFolder
@@ -41,7 +42,7 @@ def begin(folder: PipelineFolder, file: Path | None, options: Mapping[str, str])
     spec = current.spec()
     number = state.latest + 1
     source = (file or Path(spec.file)).resolve()
-    control.check_file(source)
+    check_file(source)
     merged = {**spec.options, **options}
     new = replace(spec, version=number, from_earliest=True, once=False, options=merged)
     control.install(folder, new, source)

@@ -47,6 +47,9 @@ class Kept:
     def any_within(self, start: int, end: int) -> bool:
         return bisect_left(self.times, start) < bisect_right(self.times, end)
 
+    def count(self, time: int) -> int:
+        return bisect_right(self.times, time) - bisect_left(self.times, time)
+
     def since(self, time: int) -> Kept:
         place = bisect_left(self.times, time)
         return Kept(self._key, self.times[place:], self.values[place:])
@@ -123,14 +126,16 @@ class SlidingFold(Operator):
         return start + self._difference >= now
 
     def _changed(self, kept: Kept, time: int) -> list[int]:
-        """The starts of windows that a record at `time` is in, and of the one just after it."""
+        """The starts of windows that a new record at `time` is in, or that begin after it."""
         reach = self._difference
         around = {one for one in kept.times if time - reach <= one <= time + reach}
         before = {one for one in kept.times if time - reach - 1 <= one < time}
         starts = {max(0, one - reach) for one in around} | {one + 1 for one in before}
         starts = {start for start in starts if start <= time <= start + reach}
-        if kept.any_within(time + 1, time + 1 + reach):
-            starts.add(time + 1)
+        after = time + 1
+        known = kept.count(time) > 1 or kept.count(after + reach) > 0
+        if not known and kept.any_within(after, after + reach):
+            starts.add(after)
         return sorted(starts)
 
     def _all_starts(self, kept: Kept) -> list[int]:

@@ -47,11 +47,9 @@ def offsets_of(options: SourceOptions, topic: str, start: int, until: int) -> li
 
 def make_topic(bootstrap: str, topic: str, **config: str) -> bytes:
     """Its id."""
+    configs = {name.replace("_", "."): value for name, value in config.items()}
     with Admin(bootstrap_servers=bootstrap) as admin:
-        admin.create_topic(
-            topic, partitions=1, configs={name.replace("_", "."): at for name, at in config.items()}
-        )
-        return admin.describe_topic(topic).topic_id
+        return admin.create_topic(topic, partitions=1, configs=configs).topic_id
 
 
 def send(bootstrap: str, topic: str, values: Iterable[bytes | None], **options) -> None:

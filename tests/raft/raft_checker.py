@@ -15,12 +15,14 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from raft_memory_log import Ledger
 
+from ottla.protocol.control_records.voters_record import VotersRecord
 from ottla.protocol.messages.begin_quorum_epoch import BeginQuorumEpochRequest
 from ottla.protocol.messages.fetch import FetchRequest
 from ottla.protocol.messages.vote import VoteRequest, VoteResponse
 from ottla.protocol.schema import Message
 from ottla.raft.election_state import ElectionState
 from ottla.raft.ids import ReplicaKey
+from ottla.raft.voters import VoterSet
 
 if TYPE_CHECKING:
     from raft_node import Node
@@ -91,11 +93,23 @@ class Checker:
 
     def _check_truncation(self, node: Node, life: Life) -> None:
         lowest, node.log.lowest_truncation = node.log.lowest_truncation, None
+        if lowest is not None:
+            self._check_voters(node)
         if lowest is not None and life.high_watermark is not None and lowest < life.high_watermark:
             self._fail(
                 f"node {node.id} truncated at {lowest}, below its high watermark "
                 f"{life.high_watermark}"
             )
+
+    def _check_voters(self, node: Node) -> None:
+        """The voters are those of the last such record in the log, whatever was there before."""
+        records = [
+            record for _, record in node.log.control_records(-1) if isinstance(record, VotersRecord)
+        ]
+        core = node.core
+        assert core is not None
+        if records and core.voters != VoterSet.from_record(records[-1]):
+            self._fail(f"node {node.id} goes by {core.voters}, which is not in its log any more")
 
     def _committed(self, node: Node, life: Life, offset: int | None) -> None:
         core, before = node.core, life.high_watermark or 0

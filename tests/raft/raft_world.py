@@ -21,9 +21,10 @@ from ottla.protocol.messages.add_raft_voter import AddRaftVoterRequest, Listener
 from ottla.protocol.messages.remove_raft_voter import RemoveRaftVoterRequest
 from ottla.protocol.uuids import random_uuid
 from ottla.raft import ids
-from ottla.raft.events import ResignRequested
+from ottla.raft.events import ResignRequested, ShutdownRequested
 from ottla.raft.ids import Endpoint, ReplicaKey
 from ottla.raft.settings import SUPPORTED_KRAFT_VERSIONS, RaftSettings
+from ottla.raft.states.leader import Leader
 from ottla.raft.voters import Voter, VoterSet
 
 LISTENER = "CONTROLLER"
@@ -46,6 +47,7 @@ class World:
         self._count = 0
         self.nodes = self._build(self.random.choice((3, 3, 4, 5)))
         self.by_port = {node.id: node for node in self.nodes}
+        self._ports = 100
 
     def _build(self, count: int) -> list[Node]:
         """With voters that can change, some begin as observers."""
@@ -69,6 +71,8 @@ class World:
             listener=LISTENER,
             static_voters=VoterSet() if self.is_dynamic else static,
             bootstrap=tuple(node._replace(id=-1 - node.id) for node in addresses[:3]),
+            update_voter_period_ms=3 * pace_ms,
+            auto_join=self.random.random() < 0.2,
             fetch_max_bytes=self.random.choice((8, 80, 8000)),
             fetch_snapshot_max_bytes=self.random.choice((16, 160, 8000)),
         )
@@ -118,7 +122,8 @@ class World:
         self._repeat(400, self._trouble)
         self._repeat(700, self._take_snapshot)
         if self.is_dynamic:
-            self._repeat(500, self._change_voters)
+            self._repeat(300, self._change_voters)
+            self._repeat(1500, self._replace_disk)
         self.run_until(TROUBLE_MS)
         self._heal()
 
@@ -194,8 +199,16 @@ class World:
 
     def _trouble(self) -> None:
         kind = self.random.choices(
-            (self._crash, self._cut, self._isolate, self._pause, self._resign, self._mend),
-            (25, 15, 10, 10, 5, 60),
+            (
+                self._crash,
+                self._cut,
+                self._isolate,
+                self._pause,
+                self._resign,
+                self._shut_down,
+                self._mend,
+            ),
+            (25, 15, 10, 10, 5, 5, 60),
         )[0]
         kind()
 
@@ -209,8 +222,48 @@ class World:
             self.after(self.random.expovariate(1 / 800), lambda: self._restart(node))
 
     def _restart(self, node: Node) -> None:
+        """Sometimes at another address, which its voters have to learn."""
         if node.core is None:
+            if self.is_dynamic and self.random.random() < 0.1:
+                self._move(node)
             node.start()
+
+    def _move(self, node: Node) -> None:
+        self._ports += 1
+        self.by_port[self._ports] = node
+        endpoints = (Endpoint(LISTENER, "host", self._ports),)
+        node.settings = replace(node.settings, endpoints=endpoints)
+
+    def _shut_down(self) -> None:
+        node = self.random.choice(self.nodes)
+        if node.core:
+            node.tell(ShutdownRequested())
+            life = node.life
+
+            def stop() -> None:
+                if node.life == life:
+                    node.crash()
+                    self.after(self.random.expovariate(1 / 800), lambda: self._restart(node))
+
+            self.after(self.random.random() * 1_000, stop)
+
+    def _replace_disk(self) -> None:
+        """A node that is no voter any more, and that nobody takes for one, comes back empty."""
+        node = self.random.choice(self.nodes)
+        cores = [other.core for other in self.nodes if other.core]
+        is_needed = any(
+            core._replica.history.may_stand(node.settings.key)
+            or (isinstance(core.state, Leader) and core.state.change)
+            for core in cores
+        )
+        if is_needed or len(cores) < len(self.nodes):
+            return
+        node.crash()
+        node.quorum_state = None
+        node.log = MemoryLog(self.ledger)
+        key = ReplicaKey(node.id, random_uuid(self.random))
+        node.settings = replace(node.settings, key=key)
+        self.after(self.random.expovariate(1 / 800), lambda: self._restart(node))
 
     def _cut(self) -> None:
         one, other = self.random.sample(self.nodes, 2)
@@ -253,10 +306,10 @@ class World:
                 cluster_id="c",
                 voter_id=key.id,
                 voter_directory_id=key.directory_bytes,
-                listeners=[Listener(name=LISTENER, host="host", port=key.id)],
+                listeners=[Listener(name=n, host=h, port=p) for n, h, p in node.settings.endpoints],
             )
             leader.request(request, 1, lambda response: None)
-        elif len(voters) > 1 and self.random.random() < 0.7:
+        elif self.random.random() < (0.0, 0.0, 0.1, 0.4, 0.7, 0.9)[len(voters)]:
             removal = RemoveRaftVoterRequest(
                 cluster_id="c", voter_id=key.id, voter_directory_id=key.directory_bytes
             )

@@ -22,7 +22,6 @@ from ottla.metadata.changes import apply_records
 from ottla.metadata.decision import Decision
 from ottla.metadata.delta import MetadataDelta
 from ottla.metadata.image import METADATA_TOPIC, MetadataImage
-from ottla.metadata.quorum_state import QuorumState
 from ottla.metadata.records import encode_record
 from ottla.metadata.replay import Replayed, replay
 from ottla.protocol.codec import encoder
@@ -30,6 +29,7 @@ from ottla.protocol.control_records.leader_change_message import LeaderChangeMes
 from ottla.protocol.errors import ErrorCode, KafkaError
 from ottla.protocol.schema import Message
 from ottla.protocol.uuids import METADATA_TOPIC_ID
+from ottla.raft.election_state import ElectionState
 from ottla.records.builder import Record, build_batch
 from ottla.records.control import leader_change_batch
 from ottla.records.header import read_header
@@ -156,9 +156,9 @@ class MetadataLog:
 
     async def _lead(self, epoch: int) -> None:
         """A quorum of one elects itself, and writes in the new epoch only once that is on disk."""
-        state = QuorumState(self.node_id, epoch, (self.node_id,))
+        alone = ElectionState(epoch, self.node_id).to_bytes((self.node_id,), kraft_version=0)
         disk = self._runtime.disk
-        await self._runtime.in_thread(quorum_state.write, disk, self.directory, state)
+        await self._runtime.in_thread(quorum_state.write, disk, self.directory, alone)
         self.epoch = epoch
         now_ms = self._runtime.clock.wall_ms()
         batch = leader_change_batch(

@@ -128,7 +128,8 @@ def test_svg_is_drawn_top_down_without_shapes_over_each_other(tmp_path: Path) ->
     boxes = {}
     for group in root.findall("s:g", space):
         box, text = group.find("s:rect", space), group.find("s:text", space)
-        assert box is not None and text is not None
+        assert box is not None
+        assert text is not None
         boxes[text.text] = tuple(float(box.attrib[name]) for name in ("x", "y", "width", "height"))
     assert len(boxes) == 8
     assert len(root.findall("s:path", space)) == 8

@@ -48,10 +48,13 @@ class StoreMissing(StreamsError, KeyError):
 
 
 class QueryFailed(StreamsError):
-    """`node` is the one that failed, as far as the error tells."""
+    """`node` is the one that failed, as far as is known; `details` is all that Spark says."""
 
-    def __init__(self, query: str, reason: str, node: str | None = None) -> None:
+    def __init__(
+        self, query: str, reason: str, details: str = "", *, node: str | None = None
+    ) -> None:
         self.query = query
         self.node = node
+        self.details = details
         at = f" at {node}" if node else ""
         super().__init__(f"the query {query!r} failed{at}: {reason}")

@@ -17,14 +17,14 @@ from ottla.streams.durations import Duration, in_words, milliseconds
 from ottla.streams.errors import QueryFailed, StoreMissing
 from ottla.streams.lowering.build import Builder, BuiltQuery
 from ottla.streams.lowering.dead import MARK
-from ottla.streams.plan import Plan
-from ottla.streams.plan.plan import store_names
 
 if TYPE_CHECKING:
     from ottla.streams.app import App
     from ottla.streams.stores import Store
 
 _LOOK_S = 0.2
+_SETTLE_MAX_S = 20.0
+_POLL_S = 0.02
 
 
 def start(
@@ -34,12 +34,14 @@ def start(
     trigger: Duration | None,
     reading: dict[str, str],
 ) -> Running:
-    plan, built = _prepared(app, spark, checkpoints, reading)
+    built = _prepared(app, spark, checkpoints, reading)
     every = None if trigger is None else in_words(milliseconds(trigger, "trigger"))
-    running = Running(spark, plan, checkpoints)
+    running = Running(spark, checkpoints)
     try:
         for one in built:
-            running.add(one.query.name, _started(one, app, checkpoints, every))
+            query = _started(one, app, checkpoints, every)
+            running.add(one, query)
+            _settle(query)
     except BaseException:
         running.stop()
         raise
@@ -50,18 +52,20 @@ def run_available(
     app: App, spark: SparkSession, checkpoints: str, reading: dict[str, str]
 ) -> Running:
     """One query after the other: each finds all that those before it wrote."""
-    plan, built = _prepared(app, spark, checkpoints, reading)
-    running = Running(spark, plan, checkpoints)
+    built = _prepared(app, spark, checkpoints, reading)
+    running = Running(spark, checkpoints)
+    together = max(1, spark.sparkContext.defaultParallelism)
     for level in _levels(built):
-        for one in level:
-            running.add(one.query.name, _started(one, app, checkpoints, None, available=True))
-        running.await_termination()
+        for first in range(0, len(level), together):
+            for one in level[first : first + together]:
+                running.add(one, _started(one, app, checkpoints, None, available=True))
+            running.await_termination()
     return running
 
 
 def _prepared(
     app: App, spark: SparkSession, checkpoints: str, reading: dict[str, str]
-) -> tuple[Plan, list[BuiltQuery]]:
+) -> list[BuiltQuery]:
     from ottla.spark.datasource import register
 
     plan = app.plan()
@@ -70,7 +74,7 @@ def _prepared(
     built = Builder(spark, app.settings, reading).build(plan)
     for one in built:
         checkpoint.check(spark, checkpoints, one)
-    return plan, built
+    return built
 
 
 def _levels(built: Iterable[BuiltQuery]) -> list[list[BuiltQuery]]:
@@ -100,17 +104,28 @@ def _started(
     return writer.start()
 
 
+def _settle(query: StreamingQuery) -> None:
+    """Each query starts a Python process of its own to plan with. Started all at once, they can be
+    too slow for Spark on a small machine."""
+    deadline = time.monotonic() + _SETTLE_MAX_S
+    while query.isActive and time.monotonic() < deadline:
+        if not query.status["message"].startswith(("Initializing", "Getting offsets")):
+            return
+        time.sleep(_POLL_S)
+
+
 class Running:
     """The queries of a started application."""
 
-    def __init__(self, spark: SparkSession, plan: Plan, checkpoints: str) -> None:
+    def __init__(self, spark: SparkSession, checkpoints: str) -> None:
         self._spark = spark
-        self._plan = plan
         self._checkpoints = checkpoints
+        self._built: list[BuiltQuery] = []
         self._queries: dict[str, StreamingQuery] = {}
 
-    def add(self, name: str, query: StreamingQuery) -> None:
-        self._queries[name] = query
+    def add(self, built: BuiltQuery, query: StreamingQuery) -> None:
+        self._built.append(built)
+        self._queries[built.query.name] = query
 
     @property
     def queries(self) -> list[StreamingQuery]:
@@ -156,15 +171,17 @@ class Running:
         """State by the name of its store, as of the last batch that is done."""
         from ottla.streams.stores import Store
 
-        query = self._plan.query_of(name)
-        if query is None or query.root is None:
-            known = [
-                store for one in self._plan.queries if one.root for store in store_names(one.root)
-            ]
-            raise StoreMissing(
-                f"there is no store {name!r}; there are: {', '.join(known) or 'none'}"
-            )
-        return Store(self._spark, name, query.root, checkpoint.folder_of(self._checkpoints, query))
+        forms = {
+            store: (built.query, form)
+            for built in self._built
+            if built.lowered
+            for store, form in built.lowered.states.items()
+        }
+        if name not in forms:
+            known = ", ".join(sorted(forms)) or "none"
+            raise StoreMissing(f"there is no store {name!r} to read; there are: {known}")
+        query, form = forms[name]
+        return Store(self._spark, name, checkpoint.folder_of(self._checkpoints, query), form)
 
     def _look(self) -> None:
         active = next((query for query in self.queries if query.isActive), None)
@@ -179,7 +196,7 @@ class Running:
             error = None if query.isActive else query.exception()
             if error is not None:
                 self.stop()
-                raise _failure(name, error) from error
+                raise _failure(name, error) from None
 
     def __enter__(self) -> Running:
         return self
@@ -189,11 +206,14 @@ class Running:
 
 
 _NAMED = re.compile(re.escape(MARK) + r"(\S+): (.*?)(?: SQLSTATE|$)", re.MULTILINE)
+_STATE = re.compile(r"\s*SQLSTATE: \w+\s*$")
 
 
 def _failure(name: str, error: BaseException) -> QueryFailed:
-    """The node and the record, if the error tells; else what Spark says, without its stack."""
+    """The node and the record, if the error tells; else the last line of what Spark tells."""
     text = str(error)
     if found := _NAMED.search(text):
-        return QueryFailed(name, found[2], node=found[1])
-    return QueryFailed(name, text.split("\n\nJVM stacktrace")[0].strip())
+        return QueryFailed(name, found[2], text, node=found[1])
+    told = text.split("=== Streaming Query ===")[0].split("JVM stacktrace:")[0]
+    lines = [_STATE.sub("", line) for line in told.splitlines()]
+    return QueryFailed(name, next((line for line in reversed(lines) if line.strip()), ""), text)

@@ -7,11 +7,14 @@ are called for every record, with Python's values, in Spark's Python workers.
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, overload
 
+from ottla.streams.durations import Duration, milliseconds
 from ottla.streams.errors import BadTopology
 from ottla.streams.grouped import GroupedStream
 from ottla.streams.handle import Handle
+from ottla.streams.processor import StoreDeclaration, check_clock
 from ottla.streams.serdes import Serde
 from ottla.streams.topology import stateful as keep
 from ottla.streams.topology import stateless as do
@@ -20,6 +23,7 @@ from ottla.streams.topology.operation import Function
 from ottla.streams.windows import JoinWindow
 
 if TYPE_CHECKING:
+    from ottla.streams.operators.context import Processor
     from ottla.streams.table import GlobalTable, Table
 
 
@@ -251,6 +255,29 @@ class Stream(Handle):
         if window is None:
             raise BadTopology("streams join within a time: give a JoinWindow('5 minutes')")
         return self._then(keep.JoinStreams(how, window, joiner, value, python), named, other.node)
+
+    # Anything else
+
+    def process(
+        self,
+        factory: Callable[[], Processor],
+        value: Serde,
+        *,
+        key: Serde | None = None,
+        stores: Sequence[StoreDeclaration] = (),
+        time: str | None = None,
+        grace: Duration = "0 ms",
+        named: str | None = None,
+    ) -> Stream:
+        """A processor of yours, with stores and schedules; the stream is what it forwards.
+
+        `factory` (a class will do) makes one for each batch and bucket of keys. `time` is the
+        clock of schedules, STREAM_TIME or WALL_CLOCK; stream time lags `grace` behind.
+        """
+        check_clock(time)
+        grace_ms = milliseconds(grace, "grace of process()")
+        operation = keep.Process(factory, key, value, tuple(stores), time, grace_ms)
+        return self._then(operation, named)
 
     # Ends
 

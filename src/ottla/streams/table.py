@@ -5,10 +5,12 @@ In a query a table is its changes. What filters and maps do to a change, they do
 
 from __future__ import annotations
 
+from typing import Any
+
 from ottla.streams.durations import Duration, milliseconds
 from ottla.streams.errors import BadTopology
 from ottla.streams.handle import Handle
-from ottla.streams.serdes import Serde
+from ottla.streams.serdes import Long, Serde
 from ottla.streams.stream import Stream
 from ottla.streams.topology import stateful as keep
 from ottla.streams.topology import stateless as do
@@ -79,6 +81,20 @@ class Table(Handle):
     ) -> Table:
         return self._then(keep.JoinTables("outer", joiner, value, python), named, other.node)
 
+    def group_by(
+        self,
+        function: Function,
+        *,
+        key: Serde | None = None,
+        value: Serde | None = None,
+        named: str | None = None,
+    ) -> GroupedTable:
+        """Rows under another key: `function` gives `(key, value)`, of columns."""
+        store = self._app.topology.numbered("KTABLE-SELECT-STATE-STORE-")
+        operation = keep.Changes(store, function, key, value)
+        node = self._app.add(operation, self._node, named=named, family="KTABLE")
+        return GroupedTable(self._app, node)
+
     def suppress(self, until: Duration, *, named: str | None = None) -> Table:
         """The newest change of a key, at most once in this time: fewer records for who reads it."""
         limit = milliseconds(until, "the time of suppress()")
@@ -108,6 +124,34 @@ class WindowedTable(Table):
             )
         node = self._app.add(keep.SuppressUntilClosed(), self._node, named=named, table=True)
         return Table(self._app, node)
+
+
+class GroupedTable(Handle):
+    """Aggregates of it follow its changes: what a row gave before is taken away first."""
+
+    def count(self, *, store: str | None = None, named: str | None = None) -> Table:
+        def add(_key: object, _value: object, count: int) -> int:
+            return count + 1
+
+        def subtract(_key: object, _value: object, count: int) -> int:
+            return count - 1
+
+        return self.aggregate(0, add, subtract, Long(), store=store, named=named)
+
+    def aggregate(
+        self,
+        initial: Any,
+        adder: Function,
+        subtractor: Function,
+        value: Serde,
+        *,
+        store: str | None = None,
+        named: str | None = None,
+    ) -> Table:
+        """`adder` and `subtractor` are Python functions of `(key, value, result so far)`."""
+        name = store or self._app.topology.numbered("KTABLE-AGGREGATE-STATE-STORE-")
+        operation = keep.TableAggregate(name, initial, adder, subtractor, value)
+        return Table(self._app, self._app.add(operation, self._node, named=named, table=True))
 
 
 class GlobalTable(Handle):

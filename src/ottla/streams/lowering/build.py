@@ -7,7 +7,7 @@ one batch and go in one write. Dead letters from before the operation with state
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -16,7 +16,9 @@ from ottla.streams.errors import BadTopology
 from ottla.streams.lowering.dead import DeadLetters
 from ottla.streams.lowering.flow import Flow
 from ottla.streams.lowering.frame import Frame, complete
+from ottla.streams.lowering.global_join import GlobalTables
 from ottla.streams.lowering.reading import parsed, read, start_of
+from ottla.streams.lowering.root import Lowered
 from ottla.streams.lowering.stateful import lower_root
 from ottla.streams.lowering.writing import all_rows, serdes_of, write
 from ottla.streams.plan import Input, Plan, Query
@@ -38,7 +40,8 @@ class BuiltQuery:
     mode: str
     settings: Settings
     serdes: dict[str, tuple[Serde, Serde]]
-    root: Frame | None
+    tables: GlobalTables
+    lowered: Lowered | None = None
 
     def write(self, batch: DataFrame, number: int) -> None:
         query_id = batch.sparkSession.sparkContext.getLocalProperty("sql.streaming.queryId")
@@ -52,8 +55,10 @@ class BuiltQuery:
 
     def state_schema(self) -> list[tuple[str, str]]:
         """Of what the operation with state gives: it follows from what it keeps."""
-        fields = [] if self.root is None else [self.root.data.schema[name] for name in _KEPT]
-        return [(field.name, field.dataType.simpleString()) for field in fields]
+        if self.lowered is None:
+            return []
+        schema = self.lowered.frame.data.schema
+        return [(name, schema[name].dataType.simpleString()) for name in _KEPT]
 
     def learn(self, spark: SparkSession) -> None:
         """Try it on no records: mistakes are found, and the forms of internal topics known."""
@@ -77,15 +82,17 @@ class BuiltQuery:
 
     def _flow(self, batch: DataFrame) -> tuple[Flow, DeadLetters]:
         dead = DeadLetters(self.settings.dead_letters)
-        if self.root is None or self.query.root is None:
+        if self.lowered is None or self.query.root is None:
             entering = {
                 entry.node: parsed(batch, entry, self.serdes, dead) for entry in self.query.inputs
             }
-            return Flow(entering, dead), dead
+            return Flow(entering, dead, self.tables), dead
         if _DEAD in batch.columns:
             dead.letters.append(batch.filter(F.col(_DEAD).isNotNull()).select(f"{_DEAD}.*"))
             batch = batch.filter(F.col(_DEAD).isNull()).drop(_DEAD)
-        return Flow({self.query.root: self.root.having(batch)}, dead), dead
+        frame = self.lowered.frame.having(batch)
+        finished = self.lowered.finish(frame, dead) if self.lowered.finish else frame
+        return Flow({self.query.root: finished}, dead, self.tables), dead
 
 
 class Builder:
@@ -96,6 +103,7 @@ class Builder:
         self._settings = settings
         self._options = {**settings.to_spark(), **reading}
         self._serdes: dict[str, tuple[Serde, Serde]] = {}
+        self._tables = GlobalTables(spark, settings)
 
     def build(self, plan: Plan) -> list[BuiltQuery]:
         built = []
@@ -113,16 +121,17 @@ class Builder:
         data = frames[0]
         for other in frames[1:]:
             data = data.unionByName(other)
-        return BuiltQuery(query, data, "append", self._settings, self._serdes, None)
+        return self._built(query, data, "append", None)
 
     def _with_state(self, query: Query, root: Node) -> BuiltQuery:
         dead = DeadLetters(self._settings.dead_letters)
         raw = {entry: self._read(list(entry.topics), start_of(entry)) for entry in query.inputs}
         inputs = self._inputs(working_node(root), query, raw, dead)
-        lowered = lower_root(root, inputs, self._spark, self._options, dead)
-        frame = lowered.frame.having(complete(lowered.frame.data))
-        data = _beside(frame.data, dead.together())
-        return BuiltQuery(query, data, lowered.mode, self._settings, self._serdes, frame)
+        sets_aside = self._settings.dead_letters is not None
+        made = lower_root(root, inputs, self._spark, self._options, sets_aside)
+        made = replace(made, frame=made.frame.having(complete(made.frame.data)))
+        data = _beside(made.frame.data, dead.together())
+        return self._built(query, data, made.mode, made)
 
     def _inputs(
         self, worker: Node, query: Query, raw: dict[Input, DataFrame], dead: DeadLetters
@@ -134,10 +143,15 @@ class Builder:
                 for entry in query.inputs
                 if _leads_to(entry, parent)
             }
-            frame = Flow(entering, dead).at(parent)
+            frame = Flow(entering, dead, self._tables).at(parent)
             assert frame is not None, f"nothing reaches {parent.name}"
             frames.append(frame)
         return frames
+
+    def _built(
+        self, query: Query, data: DataFrame, mode: str, lowered: Lowered | None
+    ) -> BuiltQuery:
+        return BuiltQuery(query, data, mode, self._settings, self._serdes, self._tables, lowered)
 
     def _read(self, topics: list[str], start: str) -> DataFrame:
         return read(self._spark, topics, start, self._options)

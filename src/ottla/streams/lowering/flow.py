@@ -6,6 +6,7 @@ from collections.abc import Mapping
 
 from ottla.streams.lowering.dead import DeadLetters
 from ottla.streams.lowering.frame import Frame
+from ottla.streams.lowering.global_join import GlobalTables, join_global
 from ottla.streams.lowering.stateless import Step, lower, merge
 from ottla.streams.plan.plan import starts
 from ottla.streams.topology.stateless import JoinGlobal, Merge
@@ -15,9 +16,12 @@ from ottla.streams.topology.topology import Node
 class Flow:
     """What reaches a node from the `entering` frames alone: other queries bring the rest."""
 
-    def __init__(self, entering: Mapping[Node, Frame], dead: DeadLetters) -> None:
+    def __init__(
+        self, entering: Mapping[Node, Frame], dead: DeadLetters, tables: GlobalTables
+    ) -> None:
         self._entering = entering
         self._dead = dead
+        self._tables = tables
         self._known: dict[Node, Frame | None] = {}
 
     def at(self, node: Node) -> Frame | None:
@@ -41,7 +45,5 @@ class Flow:
         if frame is None:
             return None
         if isinstance(operation, JoinGlobal):
-            from ottla.streams.lowering.joins import join_global
-
-            return join_global(node, frame, self._dead)
+            return join_global(node, frame, self._tables, self._dead)
         return lower(Step(node, frame, self._dead))

@@ -6,7 +6,6 @@ Columns: `key`, `value`, `timestamp`, `headers`, and hidden ones that tell where
 
 from __future__ import annotations
 
-from collections.abc import Callable
 from dataclasses import dataclass, replace
 
 from pyspark.sql import Column, DataFrame
@@ -66,5 +65,5 @@ def complete(data: DataFrame) -> DataFrame:
         for name, kind in {"headers": HEADERS, **PLACE}.items()
         if name not in data.columns
     }
-    empty: Callable[[str], Column] = lambda kind: F.lit(None).cast(kind)  # noqa: E731
-    return data.withColumns({name: empty(kind) for name, kind in missing.items()}).select(*COLUMNS)
+    empty = {name: F.lit(None).cast(kind) for name, kind in missing.items()}
+    return data.withColumns(empty)

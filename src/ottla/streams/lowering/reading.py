@@ -35,6 +35,13 @@ def read(
     return reader.option("kafka.isolation.level", "read_committed").load().select(*_NAMES)
 
 
+def read_whole(spark: SparkSession, topic: str, options: Mapping[str, str]) -> DataFrame:
+    """All that a topic holds when the frame is used, committed records only."""
+    reader = spark.read.format("ottla").options(**options).option("subscribe", topic)
+    reader = reader.option("includeHeaders", "true")
+    return reader.option("kafka.isolation.level", "read_committed").load().select(*_NAMES)
+
+
 def start_of(entry: Input) -> str:
     operation = entry.node.operation
     inside = entry.internal is not None or not isinstance(operation, Source)
@@ -50,16 +57,16 @@ def parsed(raw: DataFrame, entry: Input, serdes: Serdes, dead: DeadLetters) -> F
         assert isinstance(operation, Source)
         key, value = operation.key, operation.value
     mine = raw.filter(F.col("topic").isin(list(entry.topics)))
-    placed = mine.withColumnsRenamed(
-        {"topic": "__topic", "partition": "__partition", "offset": "__offset"}
-    )
-    frame = Frame(_typed(placed, key, value, entry.node.name, dead), key, value)
+    frame = Frame(typed(mine, key, value, entry.node.name, dead), key, value)
     if entry.internal is None and isinstance(operation, Source) and operation.timestamp:
         return _timed(frame, operation)
     return frame
 
 
-def _typed(data: DataFrame, key: Serde, value: Serde, node: str, dead: DeadLetters) -> DataFrame:
+def typed(raw: DataFrame, key: Serde, value: Serde, node: str, dead: DeadLetters) -> DataFrame:
+    data = raw.withColumnsRenamed(
+        {"topic": "__topic", "partition": "__partition", "offset": "__offset"}
+    )
     keys, values = key.parse(F.col("key")), value.parse(F.col("value"))
     both = {
         "__key": keys.value,

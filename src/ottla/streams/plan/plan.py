@@ -20,6 +20,7 @@ from dataclasses import dataclass
 from ottla.streams.errors import BadTopology
 from ottla.streams.topology.ends import Repartition, Sink, Source
 from ottla.streams.topology.stateful import SuppressUntilClosed
+from ottla.streams.topology.stateless import JoinGlobal
 from ottla.streams.topology.topology import Node, Topology
 
 
@@ -72,12 +73,6 @@ class Plan:
 
     queries: tuple[Query, ...]
     internal_topics: tuple[InternalTopic, ...]
-
-    def query_of(self, store: str) -> Query | None:
-        for query in self.queries:
-            if query.root and store in store_names(query.root):
-                return query
-        return None
 
 
 def store_names(root: Node) -> tuple[str, ...]:
@@ -138,13 +133,14 @@ class _Planner:
         return [node for node in self._topology if node in needed and node.operation.stateful]
 
     def _carry_between_roots(self, node: Node) -> None:
-        writers = [origin for origin in origins(node) if origin.operation.stateful]
+        writers = _carriers(node)
         if not writers or node in self._internal:
             return
         topic = InternalTopic(_topic_name(self._app, node), node, compacted=node.table)
         self._internal[node] = topic
         for writer in writers:
             self._outputs[writer].append(Output(node, topic.name, None))
+        self._share({writer for writer in writers if not writer.operation.stateful})
 
     def _add_ends(self) -> None:
         for end in self._topology:
@@ -173,8 +169,9 @@ class _Planner:
     def _query_of(self, root: Node) -> Query:
         inputs: dict[tuple[Node, bool], Input] = {}
         for node in working_node(root).parents:
+            carriers = _carriers(node)
             for origin in origins(node):
-                internal = self._internal[node] if origin.operation.stateful else None
+                internal = self._internal[node] if origin in carriers else None
                 entry = Input(node if internal else origin, internal or self._internal.get(origin))
                 inputs[entry.node, internal is not None] = entry
         stores = store_names(root)
@@ -190,6 +187,24 @@ class _Planner:
             inputs = tuple(Input(source, self._internal.get(source)) for source in sources)
             queries.append(Query(sources[0].name, None, inputs, tuple(outputs)))
         return queries
+
+
+def _carriers(node: Node) -> list[Node]:
+    """The origins whose records come to a root by an internal topic.
+
+    Those with state; and all, if a global table is joined on the way: Spark reads such a table
+    anew for each batch only after a query's own streaming part.
+    """
+    whole = _passes_global_table(node)
+    return [origin for origin in origins(node) if whole or origin.operation.stateful]
+
+
+def _passes_global_table(node: Node) -> bool:
+    if starts(node):
+        return False
+    if isinstance(node.operation, JoinGlobal):
+        return True
+    return any(map(_passes_global_table, node.parents))
 
 
 def _topic_name(app: str, node: Node) -> str:

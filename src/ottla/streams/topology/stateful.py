@@ -6,6 +6,7 @@ from dataclasses import dataclass
 from typing import Any, ClassVar
 
 from ottla.streams.durations import in_words
+from ottla.streams.processor import StoreDeclaration
 from ottla.streams.serdes import Serde
 from ottla.streams.topology.operation import Function, Operation
 from ottla.streams.windows import JoinWindow, Window
@@ -156,19 +157,20 @@ class JoinTables(Operation):
 
 @dataclass(frozen=True, eq=False)
 class Process(Operation):
-    """A processor with stores and timers."""
+    """A processor with stores and schedules. `time` is the clock of the schedules."""
 
     kind: ClassVar[str] = "PROCESSOR"
     stateful: ClassVar[bool] = True
     factory: Function
     key: Serde | None
     value: Serde
-    store_names: tuple[str, ...]
-    time_mode: str
+    declared: tuple[StoreDeclaration, ...]
+    time: str | None
+    grace_ms: int
 
     @property
     def stores(self) -> tuple[str, ...]:
-        return self.store_names
+        return tuple(store.name for store in self.declared)
 
     def signature(self) -> str:
-        return f"processor with {', '.join(self.store_names) or 'no stores'}"
+        return f"processor with {', '.join(map(str, self.declared)) or 'no stores'}"

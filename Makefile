@@ -10,12 +10,15 @@ COMPILE := $(BIN)/uv pip compile --quiet --universal --generate-hashes --no-emit
 	--custom-compile-command 'make lock' pyproject.toml
 COMPILED := setup.py $(wildcard src/ottla/records/native/*.pyx src/ottla/records/native/*.pxd)
 
-.PHONY: run setup test check format bench sim soak lock clean
+.PHONY: run setup demo test check format bench sim soak soak-spark lock clean
 
 run: $(RUN_READY)  ## start a broker on localhost:9092, data under ./data
 	@exec $(BIN)/ottla start --data data
 
 setup: $(RUN_READY)  ## install the command to .venv/bin/ottla, nothing else
+
+demo: $(SPARK_READY)  ## card payments through a broker and Spark, live, and verified: ARGS="--chaos --seconds 90"
+	@$(BIN)/ottla demo $(ARGS)
 
 test: $(DEV_READY)  ## every test
 	$(BIN)/pytest -n 2 $(ARGS)
@@ -38,6 +41,9 @@ sim: $(DEV_READY)  ## run the simulation: SEED=... replays one, RUNS=... how man
 soak: $(DEV_READY)  ## exactly once under kill -9 of everyone: ROUNDS=... kills, SEED=... makes the same choices
 	$(BIN)/python tests/faults/exactly_once.py --kills $(or $(ROUNDS),50) $(if $(SEED),--seed $(SEED))
 	$(BIN)/python tests/faults/exactly_once.py --kills $(or $(ROUNDS),50) $(if $(SEED),--seed $(SEED)) --protocol consumer
+
+soak-spark: $(DEV_READY)  ## the Spark sink exactly once, crashed at each step: ROUNDS=... crashes, SEED=...
+	$(BIN)/python tests/spark/sink_crashes.py --crashes $(or $(ROUNDS),40) $(if $(SEED),--seed $(SEED))
 
 $(VENV)/bin/python:
 	$(PYTHON) -c 'import sys; sys.exit(sys.version_info < (3, 11) and "Ottla needs Python 3.11 or newer; name one with PYTHON=...")'

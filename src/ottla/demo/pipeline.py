@@ -11,6 +11,7 @@ time: it goes on from its checkpoint, and readers of committed records see nothi
 
 from __future__ import annotations
 
+import time
 from typing import NamedTuple
 
 from pyspark.sql import Column, DataFrame, DataFrameReader, SparkSession
@@ -165,7 +166,10 @@ def parquet(rows: DataFrame, folder: str) -> DataStreamWriter:
 def run(
     place: Place, name: str, writer: DataStreamWriter, every: str = "1 second"
 ) -> StreamingQuery:
-    writer = writer.queryName(name).option(
-        "checkpointLocation", f"{place.folder}/checkpoints/{name}"
-    )
-    return writer.trigger(processingTime=every).start()
+    checkpoint = f"{place.folder}/checkpoints/{name}"
+    writer = writer.queryName(name).option("checkpointLocation", checkpoint)
+    query = writer.trigger(processingTime=every).start()
+    # One after the other: each begins with new Python processes, for which Spark waits 10 s only.
+    while query.isActive and query.status["message"].startswith("Initializing"):
+        time.sleep(0.05)
+    return query

@@ -11,7 +11,7 @@ from threading import Thread
 from ottla.demo.children import Child, ChildFailed
 from ottla.demo.figures import Figures
 
-READY_TIMEOUT_S = 120.0
+READY_TIMEOUT_S = 300.0
 FINISH_TIMEOUT_S = 300.0
 RESTARTS_MAX = 5
 

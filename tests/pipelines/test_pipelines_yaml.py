@@ -144,6 +144,7 @@ SINK = "sink: {topic: out}\n"
             2,
             "'xml' is none of parquet, json, csv, orc",
         ),
+        ("source: a\nsink: {topic: b, options: {deliveryGarantee: x}}\n", 2, "deliveryGuarantee"),
         ("source: a\nspark: {shuffle: 4}\n" + SINK, 2, "names begin with `spark.`"),
         ("source: a\nconnection: {bootstrp: x}\n" + SINK, 2, "no Kafka client has such a setting"),
         ("name: /x\nsource: a\n" + SINK, 1, "is no name"),

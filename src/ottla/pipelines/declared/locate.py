@@ -21,7 +21,8 @@ from ottla.pipelines.progress import topic_offsets
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
-TIME_MAX_S = 30.0
+TIME_MAX_S = 60.0
+"""For the search, which takes some twenty tries for a million records."""
 _COMMITTED = re.compile(r"^Current Committed Offsets: \{(?:[^{]*?: (\{.*\}))?\}$", re.M)
 _AVAILABLE = re.compile(r"^Current Available Offsets: \{(?:[^{]*?: (\{.*\}))?\}$", re.M)
 
@@ -65,26 +66,29 @@ def size(ranges: Ranges) -> int:
     return sum(end - start for start, end in ranges.values())
 
 
-def last_of(ranges: Ranges) -> Ranges:
-    """The last single offset."""
-    place, (_, end) = max(ranges.items())
-    return {place: (end - 1, end)}
+def without_first(ranges: Ranges, count: int) -> Ranges:
+    """What is left after the first `count` offsets."""
+    found: Ranges = {}
+    for place, (start, end) in sorted(ranges.items()):
+        skipped = min(end - start, count)
+        if start + skipped < end:
+            found[place] = (start + skipped, end)
+        count -= skipped
+    return found
 
 
 def narrowed(
     ranges: Ranges, fails: Callable[[Ranges], bool], is_late: Callable[[], bool]
 ) -> Ranges:
-    """The fewest first offsets that fail, and of them the last; what is left if time runs out."""
+    """The first offset that fails; those it is among, if time runs out."""
     fewest, most = 0, size(ranges)  # none do not fail, all do
-    while most - fewest > 1:
-        if is_late():
-            return ranges
+    while most - fewest > 1 and not is_late():
         middle = (fewest + most) // 2
         if fails(first_of(ranges, middle)):
             most = middle
         else:
             fewest = middle
-    return last_of(first_of(ranges, most))
+    return without_first(first_of(ranges, most), fewest)
 
 
 def as_options(ranges: Ranges) -> dict[str, str]:

@@ -7,6 +7,7 @@ from typing import Literal, cast
 from ottla.pipelines.declared import fields
 from ottla.pipelines.declared.declaration import FILE_FORMATS, FileFormat, FileSink, TopicSink
 from ottla.pipelines.declared.marked_yaml import Node
+from ottla.spark.sink.options import SinkOptions
 
 TOPIC_FIELDS = ("topic", "key", "format", "mode", "options")
 FILE_FIELDS = ("path", "format", "partition_by", "options")
@@ -26,12 +27,16 @@ def _topic(node: Node) -> TopicSink:
     given = node.mapping(TOPIC_FIELDS)
     format_ = given["format"].choice(("json", "raw")) if "format" in given else None
     mode = given["mode"].choice(("append", "update")) if "mode" in given else "append"
+    topic = fields.topic(given["topic"])
+    options = fields.options(given.get("options"))
+    asked = {"kafka.bootstrap.servers": "localhost:9092", "topic": topic, **options}
+    fields.check(node, lambda: SinkOptions.read(asked, streaming=True))
     return TopicSink(
-        topic=fields.topic(given["topic"]),
+        topic=topic,
         key=given["key"].text("a column or an expression") if "key" in given else None,
         format=cast("Literal['json', 'raw'] | None", format_),
         mode=cast("Literal['append', 'update']", mode),
-        options=fields.options(given.get("options")),
+        options=options,
         line=node.line,
     )
 

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import logging
 import re
 import time
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
+from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from pyspark.errors import StreamingQueryException
@@ -22,6 +24,12 @@ if TYPE_CHECKING:
     from ottla.streams.app import App
     from ottla.streams.stores import Store
 
+log = logging.getLogger("ottla.streams")
+
+Start = Callable[[], StreamingQuery]
+
+RESTARTS_MAX = 3
+_WORKER_LATE = "Python worker failed to connect back"
 _LOOK_S = 0.2
 _SETTLE_MAX_S = 20.0
 _POLL_S = 0.02
@@ -39,8 +47,7 @@ def start(
     running = Running(spark, checkpoints)
     try:
         for one in built:
-            query = _started(one, app, checkpoints, every)
-            running.add(one, query)
+            query = running.add(one, partial(_started, one, app, checkpoints, every))
             _settle(query)
     except BaseException:
         running.stop()
@@ -58,7 +65,7 @@ def run_available(
     for level in _levels(built):
         for first in range(0, len(level), together):
             for one in level[first : first + together]:
-                running.add(one, _started(one, app, checkpoints, None, available=True))
+                running.add(one, partial(_started, one, app, checkpoints, None, available=True))
             running.await_termination()
     return running
 
@@ -122,10 +129,15 @@ class Running:
         self._checkpoints = checkpoints
         self._built: list[BuiltQuery] = []
         self._queries: dict[str, StreamingQuery] = {}
+        self._starts: dict[str, Start] = {}
+        self._restarts_left: dict[str, int] = {}
 
-    def add(self, built: BuiltQuery, query: StreamingQuery) -> None:
+    def add(self, built: BuiltQuery, start: Start) -> StreamingQuery:
         self._built.append(built)
-        self._queries[built.query.name] = query
+        self._starts[built.query.name] = start
+        self._restarts_left[built.query.name] = RESTARTS_MAX
+        query = self._queries[built.query.name] = start()
+        return query
 
     @property
     def queries(self) -> list[StreamingQuery]:
@@ -192,11 +204,21 @@ class Running:
                 pass  # told by _fail_if_one_did
 
     def _fail_if_one_did(self) -> None:
-        for name, query in self._queries.items():
+        for name, query in list(self._queries.items()):
             error = None if query.isActive else query.exception()
-            if error is not None:
+            if error is not None and not self._restarted(name, str(error)):
                 self.stop()
                 raise _failure(name, error) from None
+
+    def _restarted(self, name: str, error: str) -> bool:
+        """A busy machine can be too slow for the ten seconds that Spark gives a Python process to
+        appear. Nothing was done then, and nothing would be done twice."""
+        if _WORKER_LATE not in error or not self._restarts_left[name]:
+            return False
+        self._restarts_left[name] -= 1
+        log.warning("%s: a Python process came too late; the query is started again", name)
+        self._queries[name] = self._starts[name]()
+        return True
 
     def __enter__(self) -> Running:
         return self

@@ -154,7 +154,7 @@ def test_the_first_record_that_fails_is_found_wherever_it_is() -> None:
         place, offset = min(bad)
         assert locate.narrowed(ranges, fails, lambda: False) == {place: (offset, offset + 1)}
         late = iter([False, False, True])
-        first, last = locate.narrowed(ranges, fails, lambda: next(late))[place]
+        first, last = locate.narrowed(ranges, fails, late.__next__)[place]
         assert first <= offset < last
 
 

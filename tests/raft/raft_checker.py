@@ -2,7 +2,8 @@
 
 - An epoch has one leader, and a voter gives one vote in it, crash or not.
 - What is committed is the same everywhere and stays so: committed prefixes agree, nobody truncates
-  below what it knew to be committed, and a high watermark only grows while its node lives.
+  below what it knew to be committed, nor what its leader has, and a high watermark only grows while
+  its node lives.
 - A leader has everything that was committed in earlier epochs.
 - A leader commits with a record of its own epoch, and with a majority of the voters that count, on
   whose disks it is.
@@ -63,7 +64,7 @@ class Checker:
         if core.epoch < said:
             self._fail(f"node {node.id} is back in epoch {core.epoch}, but had told of {said}")
         self._lives[node.id] = Life(core.epoch, None, False)
-        node.log.lowest_truncation = None
+        node.log.truncated.clear()
 
     def after_step(self, node: Node) -> None:
         self.steps += 1
@@ -92,14 +93,24 @@ class Checker:
             self._fail(f"leader {node.id} of epoch {epoch} lacks the committed offset {lost}")
 
     def _check_truncation(self, node: Node, life: Life) -> None:
-        lowest, node.log.lowest_truncation = node.log.lowest_truncation, None
-        if lowest is not None:
-            self._check_voters(node)
-        if lowest is not None and life.high_watermark is not None and lowest < life.high_watermark:
-            self._fail(
-                f"node {node.id} truncated at {lowest}, below its high watermark "
-                f"{life.high_watermark}"
-            )
+        for offset, number in node.log.truncated:
+            if offset < (life.high_watermark or 0):
+                known = life.high_watermark
+                self._fail(f"node {node.id} truncated at {offset}, and {known} was committed")
+            if not self.outcomes_only:
+                self._check_need(node, offset, number)
+                self._check_voters(node)
+        node.log.truncated.clear()
+
+    def _check_need(self, node: Node, offset: int, number: int) -> None:
+        """Only what the leader has not is cut off."""
+        core = node.core
+        assert core is not None
+        for other in node.world.nodes:
+            if other.core and other.core.is_leader and other.core.epoch == core.epoch:  # its leader
+                leaders = other.log.numbers
+                if leaders[offset : offset + 1] == [number]:
+                    self._fail(f"node {node.id} truncated at {offset}, which its leader has")
 
     def _check_voters(self, node: Node) -> None:
         """The voters are those of the last such record in the log, whatever was there before."""

@@ -61,8 +61,8 @@ class MemoryLog:
         self.numbers: list[int] = []
         self.start_offset = 0
         self.snapshots: dict[OffsetAndEpoch, list[int]] = {}
-        self.lowest_truncation: int | None = None
-        """For the checker, which resets it."""
+        self.truncated: list[tuple[int, int]] = []
+        """Offset and first entry of what was cut off, for the checker, which empties it."""
         self._bootstrap = list(bootstrap)
         self._incoming: dict[OffsetAndEpoch, bytearray] = {}
         self._durable: list[int] = []
@@ -108,8 +108,7 @@ class MemoryLog:
     def truncate(self, offset: int) -> None:
         if offset >= len(self.numbers):
             return
-        lowest = self.lowest_truncation
-        self.lowest_truncation = offset if lowest is None else min(lowest, offset)
+        self.truncated.append((offset, self.numbers[offset]))
         del self.numbers[offset:]
         self._journal.append((offset, []))
         self._lower_flushed(offset)

@@ -72,7 +72,7 @@ class World:
             static_voters=VoterSet() if self.is_dynamic else static,
             bootstrap=tuple(node._replace(id=-1 - node.id) for node in addresses[:3]),
             update_voter_period_ms=3 * pace_ms,
-            auto_join=self.random.random() < 0.2,
+            auto_join=self.random.random() < 0.3,
             fetch_max_bytes=self.random.choice((8, 80, 8000)),
             fetch_snapshot_max_bytes=self.random.choice((16, 160, 8000)),
         )

@@ -206,9 +206,9 @@ class RaftCore:
             case UpdateRaftVoterRequest(), UpdateRaftVoterResponse():
                 return joining.updated(replica, message)
             case AddRaftVoterRequest(), AddRaftVoterResponse():
-                return not message.error_code
+                return joining.is_no_fault(message.error_code)
             case RemoveRaftVoterRequest(), RemoveRaftVoterResponse():
-                return not message.error_code
+                return joining.is_no_fault(message.error_code)
         raise TypeError(f"{type(message).__name__} answers no {type(sent.message).__name__}")
 
     def _failure(self, correlation_id: int, error: ErrorCode) -> None:

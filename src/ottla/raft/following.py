@@ -74,5 +74,6 @@ def _begin_snapshot(replica: Replica, follower: Follower, snapshot: OffsetAndEpo
         return False
     if not replica.log.end.is_behind(snapshot):
         return False  # everything of it is here: the answer was to an older question
-    follower.fetching = SnapshotFetch(snapshot)
+    if follower.fetching is None:  # else what is here of it already would be fetched again
+        follower.fetching = SnapshotFetch(snapshot)
     return True

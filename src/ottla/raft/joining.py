@@ -28,3 +28,13 @@ def updated(replica: Replica, response: UpdateRaftVoterResponse) -> bool:
     follower.has_updated_leader = True
     follower.fetch_succeeded(replica.now_ms + replica.settings.fetch_timeout_ms)
     return True
+
+
+def is_no_fault(error: int) -> bool:
+    """The leader did it, cannot do it yet, or had done it: nothing is wrong with the way to it."""
+    return error in (
+        ErrorCode.NONE,
+        ErrorCode.REQUEST_TIMED_OUT,
+        ErrorCode.DUPLICATE_VOTER,
+        ErrorCode.VOTER_NOT_FOUND,
+    )

@@ -78,7 +78,7 @@ def _poll_leader(replica: Replica, leader: Leader) -> int | None:
         leader.announce_at_ms = now_ms + replica.settings.announce_period_ms
     return _earliest(
         leader.announce_at_ms,
-        leader.check_quorum_at_ms if len(leader.voters) > 1 else None,
+        leader.check_quorum_at_ms if leader.needs_others else None,
         leader.change.expires_at_ms if leader.change else None,
         replica.delayed.next_expiry_ms(),
     )
@@ -92,7 +92,8 @@ def _poll_resigned(replica: Replica, resigned: Resigned) -> int | None:
             replica.send_if_ready(node, request)
     if replica.is_shutting_down:
         return None
-    if replica.now_ms >= resigned.leave_at_ms:
+    is_alone = replica.history.voters.is_only(replica.settings.key)
+    if is_alone or replica.now_ms >= resigned.leave_at_ms:
         # In its own epoch it would be the leader to all who ask, and could follow nobody.
         replica.unattach(replica.quorum.epoch + 1)
     return resigned.leave_at_ms
@@ -124,7 +125,8 @@ def _poll_unattached(replica: Replica, state: Unattached) -> int | None:
         state.election_at_ms = replica.quorum.election_timeout_at(replica.now_ms)
     if replica.is_shutting_down:
         return None
-    if replica.now_ms >= state.election_at_ms:
+    is_alone = replica.history.voters.is_only(replica.settings.key)
+    if is_alone or replica.now_ms >= state.election_at_ms:
         replica.prospect()
         return None
     _fetch_from_any(replica)

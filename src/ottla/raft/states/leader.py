@@ -102,8 +102,13 @@ class Leader:
             self._fetched.clear()
             self.check_quorum_at_ms = now_ms + self._settings.check_quorum_ms
 
+    @property
+    def needs_others(self) -> bool:
+        """There are other voters, be it that this node is none any more."""
+        return self._voters.keys() != {self._settings.key.id}
+
     def has_lost_quorum(self, now_ms: int) -> bool:
-        return len(self._voters) > 1 and now_ms >= self.check_quorum_at_ms
+        return self.needs_others and now_ms >= self.check_quorum_at_ms
 
     def flushed(self, offset: int) -> bool:
         """This node's own log is durable up to here. True if the high watermark moved."""

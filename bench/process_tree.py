@@ -1,4 +1,4 @@
-"""Processor time of a process and all it has started: a driver, its JVM and its Python workers."""
+"""A process and all it has started: a driver, its JVM and its Python workers."""
 
 from __future__ import annotations
 
@@ -10,26 +10,34 @@ _TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 
 def cpu_s(root: int) -> float:
     """User and system time of the tree so far, that of children which have ended included."""
-    stats = {pid: fields for pid in _processes() if (fields := _stat(pid)) is not None}
+    stats = _stats()
+    return sum(sum(map(int, stats[pid][11:15])) for pid in _tree(root, stats)) / _TICKS_PER_S
+
+
+def pids(root: int) -> list[int]:
+    """Those that run now."""
+    return _tree(root, _stats())
+
+
+def _tree(root: int, stats: dict[int, list[str]]) -> list[int]:
     children: dict[int, list[int]] = {}
     for pid, fields in stats.items():
         children.setdefault(int(fields[1]), []).append(pid)
-    total, waiting = 0, [root]
+    found, waiting = [], [root]
     while waiting:
         pid = waiting.pop()
         waiting += children.get(pid, [])
-        if pid in stats:
-            total += sum(map(int, stats[pid][11:15]))
-    return total / _TICKS_PER_S
+        found += [pid] if pid in stats else []
+    return found
 
 
-def _processes() -> list[int]:
-    return [int(name) for name in os.listdir("/proc") if name.isdigit()]
-
-
-def _stat(pid: int) -> list[str] | None:
-    """The fields after the name: state, parent, ..."""
-    try:
-        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()
-    except OSError:
-        return None  # it has just ended
+def _stats() -> dict[int, list[str]]:
+    """By process, what `/proc` tells after its name: state, parent, ..."""
+    found: dict[int, list[str]] = {}
+    for name in filter(str.isdigit, os.listdir("/proc")):
+        try:
+            text = Path(f"/proc/{name}/stat").read_text()
+        except OSError:
+            continue  # it has just ended
+        found[int(name)] = text.rpartition(")")[2].split()
+    return found

@@ -10,10 +10,10 @@ import time
 from pathlib import Path
 
 import pytest
+from bench import process_tree
 
 from broker_harness import missing
 from ottla.cli.demo import what_is_missing
-from ottla.demo.children import descendants
 
 OTTLA = Path(sys.executable).parent / "ottla"
 RUN_TIMEOUT_S = 240
@@ -67,7 +67,7 @@ def wait_for_java(pid: int) -> list[int]:
     """The processes below, as soon as Spark's JVM is one of them."""
     deadline = time.monotonic() + 60
     while time.monotonic() < deadline:
-        family = descendants(pid)
+        family = process_tree.pids(pid)
         if any(name(one) == "java" for one in family):
             return family
         time.sleep(0.05)

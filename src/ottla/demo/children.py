@@ -9,7 +9,7 @@ import signal
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterator
+from collections.abc import Callable
 from pathlib import Path
 
 START_TIMEOUT_S = 60.0
@@ -65,7 +65,7 @@ class Child:
     def kill(self) -> None:
         """`kill -9`, and the same for all that it has started."""
         if self._process is not None:
-            family = descendants(self._process.pid)
+            family = family_of(self._process.pid)
             self._process.kill()
             self._process.wait()
             self._process = None
@@ -75,17 +75,18 @@ class Child:
         """Ask it to end; insist if it does not."""
         if self._process is None:
             return
-        family = descendants(self._process.pid)
-        if self._process.stdin:
-            self._process.stdin.close()
-        else:
-            self._process.terminate()
+        family = family_of(self._process.pid)
         try:
+            if self._process.stdin:
+                self._process.stdin.close()
+            else:
+                self._process.terminate()
             self._process.wait(STOP_TIMEOUT_S)
-        except subprocess.TimeoutExpired:
-            pass
-        self.kill()
-        end_all(family, patience_s=FAMILY_PATIENCE_S)
+        except (OSError, subprocess.TimeoutExpired):
+            pass  # it does not listen any more
+        finally:
+            self.kill()
+            end_all(family, patience_s=FAMILY_PATIENCE_S)
 
     def last_words(self, lines: int = 15) -> str:
         return "\n".join(self.log.read_text(errors="replace").splitlines()[-lines:])
@@ -133,17 +134,11 @@ class Cluster:
             node.end()
 
 
-def descendants(pid: int) -> list[int]:
-    """Children, their children, and so on. Spark's Python workers leave the process group of their
-    driver, and would outlive it for a while."""
-    children: dict[int, list[int]] = {}
-    for one, parent in _parents().items():
-        children.setdefault(parent, []).append(one)
-    found, waiting = [], [pid]
-    while waiting:
-        found += (some := children.get(waiting.pop(), []))
-        waiting += some
-    return found
+def family_of(pid: int) -> list[int]:
+    """All that a child has started and that still runs, even if the child does not: Spark's workers
+    leave the process group, and its JVM may outlive the Python that started it, but none leaves the
+    session."""
+    return [one for one in _pids() if one != pid and _session(one) == pid]
 
 
 def end_all(pids: list[int], patience_s: float) -> None:
@@ -166,18 +161,15 @@ def _is_alive(pid: int) -> bool:
     return True
 
 
-def _parents() -> dict[int, int]:
-    """The parent of every process."""
-    if Path("/proc/self/stat").exists():
-        return dict(_stats())
-    listed = subprocess.run(["ps", "-A", "-o", "pid=,ppid="], capture_output=True, text=True)
-    return {int(pid): int(parent) for pid, parent in map(str.split, listed.stdout.splitlines())}
+def _session(pid: int) -> int | None:
+    try:
+        return os.getsid(pid)
+    except OSError:
+        return None  # it has just ended, or is none of our business
 
 
-def _stats() -> Iterator[tuple[int, int]]:
-    for name in filter(str.isdigit, os.listdir("/proc")):
-        try:
-            fields = Path(f"/proc/{name}/stat").read_text().rpartition(")")[2].split()
-        except OSError:
-            continue  # it has just ended
-        yield int(name), int(fields[1])
+def _pids() -> list[int]:
+    if Path("/proc/self").exists():
+        return [int(name) for name in os.listdir("/proc") if name.isdigit()]
+    listed = subprocess.run(["ps", "-A", "-o", "pid="], capture_output=True, text=True)
+    return [int(line) for line in listed.stdout.split()]

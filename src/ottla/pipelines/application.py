@@ -14,7 +14,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Protocol
 
-from ottla.pipelines.context import BOOTSTRAP, Context
+from ottla.pipelines.context import AT_ONCE, BOOTSTRAP, Context
 from ottla.pipelines.declared.declaration import Declaration, FileSink
 from ottla.pipelines.declared.read import read_declaration
 from ottla.pipelines.declared.steps import top_level_names
@@ -161,7 +161,8 @@ class StreamsApplication:
             work.start()
             return work
         every = context.trigger.get("processingTime")
-        return RunningApp(app.start(spark, checkpoints=checkpoints, trigger=every))
+        trigger = None if every == AT_ONCE else every
+        return RunningApp(app.start(spark, checkpoints=checkpoints, trigger=trigger))
 
 
 class FunctionApplication:

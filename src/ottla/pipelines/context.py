@@ -7,6 +7,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 
 BOOTSTRAP = "kafka.bootstrap.servers"
+AT_ONCE = "0 seconds"
+"""The trigger of a query that begins a batch as soon as there is something to do."""
 
 
 @dataclass
@@ -24,7 +26,7 @@ class Context:
     connection: Mapping[str, str] = field(default_factory=dict)
     """Options `kafka.*` for `format("ottla")`, with the address of the cluster."""
     from_earliest: bool = False
-    trigger: Mapping[str, str | bool] = field(default_factory=dict)
+    trigger: Mapping[str, str | bool] = field(default_factory=lambda: {"processingTime": AT_ONCE})
     """For `writeStream.trigger(**context.trigger)`."""
     topics: dict[str, str] = field(default_factory=dict)
     paths: dict[str, str] = field(default_factory=dict)

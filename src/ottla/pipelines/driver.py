@@ -19,7 +19,7 @@ from typing import TYPE_CHECKING, Any
 
 from ottla.pipelines import processes
 from ottla.pipelines.application import context_for, load_application
-from ottla.pipelines.context import Context
+from ottla.pipelines.context import AT_ONCE, Context
 from ottla.pipelines.errors import PipelineError
 from ottla.pipelines.explaining import first_line
 from ottla.pipelines.folders import VersionFolder
@@ -87,8 +87,7 @@ class Driver:
 
     def _context(self, trigger: str | None) -> Context:
         spec = self._spec
-        every = spec.trigger or trigger
-        chosen: dict[str, Any] = {"processingTime": every} if every else {}
+        every = spec.trigger or trigger or AT_ONCE
         return Context(
             name=spec.name,
             version=spec.version,
@@ -98,7 +97,7 @@ class Driver:
                 name: value for name, value in spec.options.items() if name.startswith("kafka.")
             },
             from_earliest=spec.from_earliest,
-            trigger={"availableNow": True} if spec.once else chosen,
+            trigger={"availableNow": True} if spec.once else {"processingTime": every},
         )
 
     def _session(self, declared: Any) -> SparkSession:

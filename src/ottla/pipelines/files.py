@@ -11,9 +11,10 @@ from ottla.pipelines.errors import PipelineError
 
 
 def write_json(file: Path, value: Any, *, durable: bool = True) -> None:
-    """Whoever reads meanwhile gets the old one or the new one."""
+    """Whoever reads meanwhile gets the old one or the new one. Only the owner can: options of
+    clients may hold passwords."""
     new = file.with_name(f".{file.name}.{os.getpid()}")
-    with new.open("w") as out:
+    with open(new, "w", opener=lambda path, flags: os.open(path, flags, 0o600)) as out:
         json.dump(value, out, indent=2)
         out.write("\n")
         if durable:

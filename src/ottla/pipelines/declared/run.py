@@ -128,7 +128,7 @@ class DeclaredPipeline:
             "checkpointLocation", context.checkpoint("main")
         )
         trigger: dict[str, Any] = {**context.trigger}
-        return writer.trigger(**trigger) if trigger else writer
+        return writer.trigger(**trigger)
 
     def _with_letters(
         self, records: DataFrame, sink: TopicSink, letters: DataFrame | None

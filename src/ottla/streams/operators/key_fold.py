@@ -43,23 +43,27 @@ class KeyFold(Operator):
         self, key: str, state: State | None, records: Sequence[Record], *, checked: bool
     ) -> Step:
         results: list[Result] = []
-        after = state
+        after, last = state, None
         aggregate = None if state is None else self._fold.loads(state.value)
         for record in records:
             if not checked and not self._every:
-                aggregate = self._added(aggregate, record)
-                after = _later(after, record)
+                aggregate, after, last = (
+                    self._added(aggregate, record),
+                    _later(after, record),
+                    record,
+                )
                 continue
             text = self._checked(aggregate, record, results)
             if text is not None:
-                after = _later(after, record)._replace(value=text)
+                after, last = _later(after, record)._replace(value=text), record
                 aggregate = self._fold.loads(text)
                 results += self._update(key, after, self._every, record)
-        if not checked and not self._every and after is not None:
+        if after is None or last is None:
+            return Step(state, results)
+        if not checked and not self._every:
             after = after._replace(value=self._fold.dumps(aggregate))
-        if after is not None and after != state:
-            results += self._update(key, after, not self._every, records[-1])
-        return Step(None if after is None or after.value == NOTHING else after, results)
+        results += self._update(key, after, not self._every, last)
+        return Step(None if after.value == NOTHING else after, results)
 
     def _added(self, aggregate: Any, record: Record) -> Any:
         if aggregate is None:

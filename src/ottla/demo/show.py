@@ -103,7 +103,7 @@ class Show:
         send_customers(bootstrap, self._world.customers)
         self._screen.say("Starting Spark with the pipeline; this takes some seconds")
         spark = SparkDriver(bootstrap, self._folder, self._figures)
-        self._cleanup.callback(spark.end)
+        self._cleanup.callback(spark.kill)
         spark.start()
         spark.await_ready()
         generator = Generator(self._world, self._options.seed, self._options.per_s)

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from ottla.pipelines import processes
+from ottla.pipelines import control, processes
 from ottla.pipelines.errors import PipelineError, UnknownPipeline
 from ottla.pipelines.folders import PipelineFolder, PipelineState, Spec, find_pipeline
 from ottla.pipelines.states import NEXT, VANISHED, Record, State
@@ -108,6 +108,20 @@ def test_a_damaged_or_unknown_pipeline_is_told(tmp_path: Path) -> None:
     (folder.path / "pipeline.json").write_text("{")
     with pytest.raises(PipelineError, match=r"pipeline\.json is damaged"):
         folder.current()
+
+
+def test_a_file_does_not_take_the_place_of_another_by_its_name_alone(tmp_path: Path) -> None:
+    make(tmp_path / "state", None)
+    file = tmp_path / "orders.yaml"
+    file.write_text("source: orders\nsink: {path: lake}\n")
+    spec = Spec("", 1, "", "")
+    with pytest.raises(PipelineError, match=r"is that of /x/orders\.yaml: choose another --name"):
+        control.prepare(tmp_path / "state", file, None, spec)
+    folder = control.prepare(tmp_path / "state", file, "orders", spec)
+    found = folder.current().spec()
+    assert (found.name, found.file, found.entry) == ("orders", str(file), "orders.yaml")
+    assert (folder.current().app / "orders.yaml").read_text() == file.read_text()
+    assert (folder.current().path / "spec.json").stat().st_mode & 0o777 == 0o600
 
 
 def test_the_second_version_writes_beside_the_first() -> None:

@@ -153,7 +153,8 @@ class StreamsApplication:
             context.topic(name)
 
     def start(self, spark: SparkSession, context: Context) -> Work:
-        app = self._app.at(context.bootstrap)
+        others = {name: value for name, value in context.connection.items() if name != BOOTSTRAP}
+        app = self._app.at(context.bootstrap, others)
         app = app.renamed(context.suffix) if context.suffix else app
         checkpoints = context.checkpoint("streams")
         if context.trigger.get("availableNow"):

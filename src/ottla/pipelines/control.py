@@ -62,6 +62,11 @@ def prepare(root: Path, file: Path, name: str | None, spec: Spec) -> PipelineFol
     number = folder.state().current if folder.exists else 1
     if folder.exists and not folder.current().record().state.is_over:
         raise AlreadyRunning(folder.name)
+    if folder.exists and name is None and folder.current().spec().file != str(file):
+        raise PipelineError(
+            f"pipeline {folder.name!r} is that of {folder.current().spec().file}: choose another "
+            f"--name, or say --name {folder.name} to go on with this file in its place"
+        )
     install(folder, replace(spec, name=folder.name, version=number), file)
     if not folder.exists:
         folder.write_state(PipelineState(current=1))
@@ -142,6 +147,22 @@ def stop(version: VersionFolder, within_s: float = STOP_S) -> Record:
         if record.state is State.STARTING:
             processes.send(record.pid, record.identity, signal.SIGTERM)
         time.sleep(POLL_S)
+    return _stopped(version)
+
+
+def _stopped(version: VersionFolder) -> Record:
+    """A process that was killed, or had no time to say so, was stopped all the same."""
+    lock = processes.Lock.take(version.lock)
+    if lock is None:
+        return version.record()
+    try:
+        record = version.written_record()
+        if not record.state.is_over:
+            version.write_record(
+                replace(record, state=State.STOPPED, since=time.time(), error=None)
+            )
+    finally:
+        lock.release()
     return version.record()
 
 

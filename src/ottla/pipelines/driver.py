@@ -64,7 +64,9 @@ class Driver:
                 application, self._context(application.trigger), self._spec.bootstrap
             )
             spark = self._session(application.spark_options)
-            final = self._work(application.start(spark, context), spark, context)
+            work = application.start(spark, context)
+            self._tell_outputs(context, application.inputs)
+            final = self._work(work, spark)
         except Exception as error:
             final = self._failed(error)
         finally:
@@ -119,14 +121,17 @@ class Driver:
         self._folder.write_record(self._record)
         return spark
 
-    def _work(self, work: Work, spark: SparkSession, context: Context) -> tuple[State, str | None]:
+    def _tell_outputs(self, context: Context, inputs: list[str]) -> None:
         self._folder.write_outputs(
             {
                 "topics": context.topics,
                 "paths": context.paths,
+                "inputs": inputs,
                 "connection": dict(context.connection),
             }
         )
+
+    def _work(self, work: Work, spark: SparkSession) -> tuple[State, str | None]:
         self._move(State.RUNNING)
         monitor = Monitor(spark, self._folder)
         try:

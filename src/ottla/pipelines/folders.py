@@ -102,11 +102,13 @@ class VersionFolder:
     def progress(self) -> dict[str, Any]:
         return read_json(self.path / "progress.json") or {}
 
-    def outputs(self) -> dict[str, dict[str, str]]:
-        """Names as the application has them, and what this version writes instead."""
-        return read_json(self.path / "outputs.json") or {"topics": {}, "paths": {}}
+    def outputs(self) -> dict[str, Any]:
+        """`topics` and `paths`: names as the application has them, and what this version writes
+        instead; `inputs`: topics it reads, as far as known; `connection`: how they are reached."""
+        nothing: dict[str, Any] = {"topics": {}, "paths": {}, "inputs": [], "connection": {}}
+        return read_json(self.path / "outputs.json") or nothing
 
-    def write_outputs(self, value: dict[str, dict[str, str]]) -> None:
+    def write_outputs(self, value: dict[str, Any]) -> None:
         write_json(self.path / "outputs.json", value)
 
     def write_progress(self, value: dict[str, Any]) -> None:

@@ -79,20 +79,22 @@ def behind(first: Offsets, second: Offsets) -> int | None:
 
 
 def offsets_of(version: VersionFolder) -> dict[str, dict[str, int]]:
-    """Of the topics that both versions read: a version's own internal topics are its affair."""
-    spec = version.spec()
-    found = merged_offsets(version.progress().get("queries", []))
-    internal = [name for name in found if name.startswith(f"{spec.name}{spec.suffix}-")]
-    return {name: found[name] for name in found if name not in internal}
+    return merged_offsets(version.progress().get("queries", []))
+
+
+def behind_version(first: VersionFolder, second: VersionFolder) -> int | None:
+    """By the topics that the second reads; those between queries of its own are its affair, and if
+    it cannot tell which it reads, by those that it has been seen to read."""
+    goal, reached = offsets_of(first), offsets_of(second)
+    read = second.outputs()["inputs"] or list(reached)
+    return behind({name: goal[name] for name in goal if name in read}, reached)
 
 
 def progress(folder: PipelineFolder) -> dict[str, Any]:
     """Both versions, and how far the second is behind the first."""
     candidate = required_candidate(folder)
     old, new = version_status(folder.current()), version_status(candidate)
-    first, second = offsets_of(folder.current()), offsets_of(candidate)
-    shared = {topic: first[topic] for topic in first if topic in second} or first
-    missing = behind(shared, second)
+    missing = behind_version(folder.current(), candidate)
     return {
         "name": folder.name,
         "old": old,
@@ -136,7 +138,7 @@ def switch(folder: PipelineFolder, *, within_s: float = CATCH_UP_S) -> dict[str,
     current = folder.current()
     control.stop(current)
     point = offsets_of(current)
-    _wait_for(candidate, point, within_s)
+    _wait_for(candidate, current, within_s)
     old, number = folder.state().current, folder.state().candidate
     switched = {"at": time.time(), "from": old, "offsets": point}
     folder.change(current=number, candidate=None, switched_at=switched)
@@ -149,18 +151,16 @@ def switch(folder: PipelineFolder, *, within_s: float = CATCH_UP_S) -> dict[str,
     }
 
 
-def _wait_for(candidate: VersionFolder, point: Offsets, within_s: float) -> None:
+def _wait_for(candidate: VersionFolder, stopped: VersionFolder, within_s: float) -> None:
+    if not offsets_of(stopped):
+        return
     deadline = time.monotonic() + within_s
-    while True:
-        reached = offsets_of(candidate)
-        shared = {topic: point[topic] for topic in point if topic in reached} or point
-        if not point or behind(shared, reached) == 0:
-            return
+    while missing := behind_version(stopped, candidate) or not offsets_of(candidate):
         if candidate.record().state.is_over or time.monotonic() > deadline:
             raise PipelineError(
-                f"the new version has not come as far as the old one, which is stopped now "
-                f"({behind(shared, reached)} records are missing): switch again to go on waiting, "
-                f"or restart the old one"
+                "the new version has not come as far as the old one, which is stopped now "
+                f"({int(missing)} records are missing): switch again to go on waiting, "
+                "or restart the old one"
             )
         time.sleep(POLL_S)
 

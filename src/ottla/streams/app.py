@@ -183,10 +183,13 @@ class App:
 
     # Another version beside it, or the same elsewhere
 
-    def at(self, bootstrap_servers: str) -> App:
-        """The same program on another cluster."""
+    def at(self, bootstrap_servers: str, options: Mapping[str, str] | None = None) -> App:
+        """The same program on another cluster; `options` are added to those it has."""
         other = App.__new__(App)
-        other._settings = replace(self._settings, bootstrap_servers=bootstrap_servers)
+        merged = {**self._settings.options, **(options or {})}
+        other._settings = replace(
+            self._settings, bootstrap_servers=bootstrap_servers, options=merged
+        )
         other._topology = self._topology
         return other
 

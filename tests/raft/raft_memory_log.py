@@ -158,9 +158,7 @@ class MemoryLog:
         self.numbers = list(self.snapshots[snapshot])
         self.start_offset = snapshot.offset
         self._journal.append((0, list(self.numbers)))
-        self._flushed = snapshot.offset  # a restart would find the snapshot and do the same
-        if self._flushing:
-            self._flushing = (self._flushing[0], min(self._flushing[1], snapshot.offset))
+        self._lower_flushed(0)
 
     # The driver's side
 
@@ -199,9 +197,10 @@ class MemoryLog:
     def durable_numbers(self) -> list[int]:
         """What a crash now would leave at least."""
         latest = max(self.snapshots, default=None)
-        if latest is not None and self._end_of(self._durable).is_behind(latest):
-            return self.snapshots[latest]
-        return self._durable
+        if latest is None:
+            return self._durable
+        content = self.snapshots[latest]
+        return self._durable if self._durable[: len(content)] == content else content
 
     def crash(self, chance: random.Random) -> None:
         """Forget what was not flushed, or some of it, as the disk likes."""
@@ -215,17 +214,9 @@ class MemoryLog:
         self._incoming.clear()
         self._flushing = None
         self._flushed = len(self.numbers)
-        self._settle_on_snapshot()
-
-    def _settle_on_snapshot(self) -> None:
-        """A log that is behind its latest snapshot begins again at it."""
-        latest = max(self.snapshots, default=None)
-        self.start_offset = min(self.start_offset, len(self.numbers))
-        if latest is not None and self.end.is_behind(latest):
-            self.numbers = list(self.snapshots[latest])
-            self.start_offset = latest.offset
-            self._durable = list(self.numbers)
-            self._flushed = len(self.numbers)
+        first = self.earliest_snapshot
+        if first is None or self.numbers[: first.offset] != self.snapshots[first]:
+            self.start_offset = 0  # the old log is back, as it was before the snapshot
 
 
 def _replay(durable: list[int], steps: Sequence[tuple[int, list[int]]]) -> list[int]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import random
 from typing import Any
 
 import pytest
@@ -19,8 +20,9 @@ from ottla.protocol.messages.fetch import FetchRequest
 from ottla.protocol.messages.fetch_snapshot import FetchSnapshotRequest
 from ottla.protocol.uuids import METADATA_TOPIC_ID
 from ottla.raft import wire
+from ottla.raft.core import RaftCore
 from ottla.raft.errors import RaftFault
-from ottla.raft.events import RequestFailed, RequestReceived, SnapshotStored
+from ottla.raft.events import RequestFailed, RequestReceived, SnapshotStored, TimePassed
 from ottla.raft.ids import CLUSTER_METADATA, OffsetAndEpoch
 
 
@@ -195,6 +197,18 @@ def test_a_snapshot_takes_the_place_of_the_log_once_it_is_stored() -> None:
     effects = stage.tell(SnapshotStored(snapshot))
     assert effects.high_watermark == 3
     assert stage.log.end == snapshot
+
+
+def test_a_snapshot_replaces_a_longer_log_that_lacks_it() -> None:
+    """A crash between the two leaves a log with a later epoch, of which nothing was committed."""
+    stage = Stage(epochs=[1, 2, 2, 2])
+    numbers = [stage.log.ledger.write(1) for _ in range(3)]
+    snapshot = OffsetAndEpoch(3, 1)
+    stage.log.snapshots[snapshot] = numbers
+    again = RaftCore(stage.settings, stage.log, None, random.Random(1), 0)
+    assert stage.log.end == snapshot
+    assert again.high_watermark == 3
+    assert again.handle(TimePassed(), 0).flush
 
 
 def test_a_snapshot_on_its_way_is_not_begun_again() -> None:

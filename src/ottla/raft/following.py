@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 from ottla.protocol.messages.fetch import FetchResponse, PartitionData
 from ottla.raft import responses, wire
 from ottla.raft.ids import OffsetAndEpoch
-from ottla.raft.log_view import EMPTY_LOG, InvalidRecords
+from ottla.raft.log_view import EMPTY_LOG, InvalidRecords, has
 from ottla.raft.states.follower import Follower, SnapshotFetch
 
 if TYPE_CHECKING:
@@ -72,8 +72,8 @@ def _begin_snapshot(replica: Replica, follower: Follower, snapshot: OffsetAndEpo
     """The leader no longer has the records that come next here."""
     if snapshot.epoch < 0 or snapshot.offset <= 0:
         return False
-    if not replica.log.end.is_behind(snapshot):
-        return False  # everything of it is here: the answer was to an older question
+    if has(replica.log, snapshot):
+        return False  # the answer was to an older question
     if follower.fetching is None:  # else what is here of it already would be fetched again
         follower.fetching = SnapshotFetch(snapshot)
     return True

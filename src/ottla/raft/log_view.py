@@ -49,7 +49,8 @@ class LogView(Protocol):
         """Everything before it survives a crash. Never past the end: truncation lowers it."""
 
     def end_offset_for_epoch(self, epoch: int) -> OffsetAndEpoch:
-        """Where the largest epoch up to this one ends, and which it is."""
+        """Where the largest epoch up to this one ends, and which it is. The snapshot that the log
+        begins with counts as a record of its epoch."""
 
     def read(self, offset: int, max_bytes: int) -> Records:
         """Whole batches from the one with this offset, at least one if there is one."""
@@ -84,4 +85,16 @@ class LogView(Protocol):
         """A part of a snapshot that is being fetched; one at position 0 begins it anew."""
 
     def restart_at_snapshot(self, snapshot: OffsetAndEpoch) -> None:
-        """Drop the whole log: it goes on at the end of this stored snapshot."""
+        """Drop the whole log: it goes on at the end of this stored snapshot. Until a flush is done
+        a crash may bring the old one back, so nothing is flushed."""
+
+
+def has(log: LogView, snapshot: OffsetAndEpoch) -> bool:
+    """The log holds the last record of this snapshot, and with it all others, or begins later.
+
+    A longer log may lack it all the same: with records of a leader that never committed them.
+    """
+    if snapshot.offset <= log.start_offset:
+        return True
+    end = log.end_offset_for_epoch(snapshot.epoch)
+    return end.epoch == snapshot.epoch and end.offset >= snapshot.offset

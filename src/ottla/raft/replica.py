@@ -15,8 +15,8 @@ from ottla.raft.delayed_fetches import DelayedFetches
 from ottla.raft.effects import Answer, Effects, LeaderAndEpoch, Request
 from ottla.raft.election_state import ElectionState
 from ottla.raft.errors import RaftFault
-from ottla.raft.ids import NO_LEADER, Endpoints, Node, ReplicaKey
-from ottla.raft.log_view import LogView
+from ottla.raft.ids import NO_LEADER, Endpoints, Node, OffsetAndEpoch, ReplicaKey
+from ottla.raft.log_view import LogView, has
 from ottla.raft.quorum import Quorum
 from ottla.raft.settings import RaftSettings
 from ottla.raft.states.candidate import Candidate
@@ -39,6 +39,9 @@ class Replica:
         self.settings = settings
         self.log = log
         self.now_ms = now_ms
+        snapshot = log.latest_snapshot
+        if snapshot is not None and not has(log, snapshot):
+            log.restart_at_snapshot(snapshot)  # a crash came between the two
         self.history = VoterHistory(settings.static_voters, log)
         self.quorum = Quorum(settings, self.history, random, election, log.end, now_ms)
         self.connections = Connections(settings, random)
@@ -47,7 +50,6 @@ class Replica:
         self.is_shutting_down = False
         self.high_watermark: int | None = None
         """The most this replica ever knew to be committed; a new leader's own is known later."""
-        snapshot = log.latest_snapshot
         if snapshot is not None:
             self.high_watermark = snapshot.offset
             self.history.committed(snapshot.offset)
@@ -206,13 +208,24 @@ class Replica:
         leading.high_watermark_moved(self, leader)
 
     def truncate(self, offset: int) -> None:
+        self._keep_committed(offset)
+        self.log.truncate(offset)
+        self.history.truncate(offset)
+
+    def restart_at(self, snapshot: OffsetAndEpoch) -> None:
+        """The snapshot takes the place of a log that lacks some of it."""
+        self._keep_committed(snapshot.offset)
+        self.log.restart_at_snapshot(snapshot)
+        self.history.truncate(snapshot.offset - 1)
+        self.history.catch_up()
+        self.request_flush()
+
+    def _keep_committed(self, offset: int) -> None:
         if self.high_watermark is not None and offset < self.high_watermark:
             raise RaftFault(
                 f"the leader {self.quorum.leader_id} of epoch {self.quorum.epoch} has another log "
                 f"from offset {offset} on, but everything before {self.high_watermark} is committed"
             )
-        self.log.truncate(offset)
-        self.history.truncate(offset)
 
     @property
     def follower(self) -> Follower | None:

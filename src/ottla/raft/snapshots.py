@@ -15,7 +15,7 @@ from ottla.protocol.messages.fetch_snapshot import (
 from ottla.raft import responses, wire
 from ottla.raft.events import RequestReceived
 from ottla.raft.ids import CLUSTER_METADATA, OffsetAndEpoch, ReplicaKey
-from ottla.raft.log_view import BOOTSTRAP_SNAPSHOT
+from ottla.raft.log_view import BOOTSTRAP_SNAPSHOT, has
 from ottla.raft.states.follower import Follower
 from ottla.raft.states.leader import Leader
 
@@ -128,10 +128,9 @@ def stored(replica: Replica, snapshot: OffsetAndEpoch) -> None:
     follower = replica.follower
     if follower is not None and follower.fetching and follower.fetching.snapshot == snapshot:
         follower.fetching = None
-    if replica.log.end.is_behind(snapshot):
-        replica.log.restart_at_snapshot(snapshot)
-        replica.history.catch_up()
-        replica.request_flush()
+    if not has(replica.log, snapshot):
+        replica.connections.reset()  # what is asked on its way continues another log
+        replica.restart_at(snapshot)
     replica.committed(snapshot.offset)
 
 

@@ -26,6 +26,7 @@ from ottla.spark.sink.names import TaskId, slot_of
 from ottla.spark.sink.options import SinkOptions
 from ottla.spark.sink.rows import Rows
 from ottla.spark.sink.transactional import ROWS_TIMEOUT_MS, transactional_producer
+from ottla.spark.workers import ends_task
 
 if TYPE_CHECKING:
     import pyarrow as pa
@@ -68,6 +69,7 @@ class TaskMessage(WriterCommitMessage):
         return (Part(self.place.task, PreparedTransaction.parse(self.prepared)),)
 
 
+@ends_task
 def write_once(
     options: SinkOptions, rows: Rows, place: Place, batches: Iterable[pa.RecordBatch]
 ) -> TaskMessage:
@@ -90,6 +92,7 @@ def write_once(
             return connection.call(task.prepare)
 
 
+@ends_task
 def write_at_least_once(
     options: SinkOptions, rows: Rows, batches: Iterable[pa.RecordBatch]
 ) -> TaskMessage:

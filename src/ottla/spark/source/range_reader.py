@@ -33,6 +33,7 @@ from ottla.spark.source.offsets import EARLIEST, LATEST
 from ottla.spark.source.options import SourceOptions
 from ottla.spark.source.planning import Range
 from ottla.spark.source.source_client import SourceClient
+from ottla.spark.workers import task_done
 
 ROWS = 10_000
 """An Arrow batch is handed over when it has so many rows,"""
@@ -56,6 +57,7 @@ def read_range(
     key = tuple(sorted((name, str(value)) for name, value in options.client.items()))
     with _clients.borrow(key, lambda: SourceClient(options.client)) as client:
         yield from RangeReader(client, options, wanted, topic_id).batches()
+    task_done()
 
 
 class RangeReader:

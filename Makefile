@@ -57,7 +57,8 @@ $(RUN_READY): $(VENV)/bin/python requirements/run.lock pyproject.toml $(COMPILED
 # PySpark is a download of some 400 MB. Java comes with it, by pip, only where there is none.
 $(SPARK_READY): $(RUN_READY) requirements/spark.lock requirements/java.lock
 	$(INSTALL) --require-hashes -r requirements/spark.lock
-	@java -version >/dev/null 2>&1 || test -n "$$JAVA_HOME" || $(INSTALL) --require-hashes -r requirements/java.lock
+	@$(BIN)/python -c 'from ottla.spark.java import find_java; find_java()' 2>/dev/null \
+		|| $(INSTALL) --require-hashes -r requirements/java.lock
 	@touch $@
 
 $(DEV_READY): $(RUN_READY) requirements/dev.lock

@@ -17,6 +17,7 @@ from typing import TYPE_CHECKING, NamedTuple
 from raft_memory_log import Ledger
 
 from ottla.protocol.control_records.voters_record import VotersRecord
+from ottla.protocol.messages import vote
 from ottla.protocol.messages.begin_quorum_epoch import BeginQuorumEpochRequest
 from ottla.protocol.messages.fetch import FetchRequest
 from ottla.protocol.messages.vote import VoteRequest, VoteResponse
@@ -27,6 +28,9 @@ from ottla.raft.voters import VoterSet
 
 if TYPE_CHECKING:
     from raft_node import Node
+
+
+NOTHING = ElectionState().to_bytes((), 0)
 
 
 class BrokenPromise(AssertionError):
@@ -53,7 +57,7 @@ class Checker:
         self.steps = 0
         self._lives: dict[int, Life] = {}
         self._said_epoch: dict[ReplicaKey, int] = {}
-        self._votes: dict[tuple[ReplicaKey, int], ReplicaKey] = {}
+        self._votes: dict[tuple[ReplicaKey, int], int] = {}
 
     # A node
 
@@ -175,24 +179,33 @@ class Checker:
     def sends(self, node: Node, message: Message) -> None:
         key, core = node.settings.key, node.core
         assert core is not None
-        on_disk = (
-            ElectionState.from_bytes(node.quorum_state) if node.quorum_state else ElectionState()
-        )
+        on_disk = ElectionState.from_bytes(node.quorum_state or NOTHING)
         epoch, voted = _says(message, key)
         if epoch is not None:
             self._said_epoch[key] = max(epoch, self._said_epoch.get(key, 0))
             if epoch > on_disk.epoch and not self.outcomes_only:
                 self._fail(f"node {node.id} told of epoch {epoch}, on disk is {on_disk.epoch}")
         if voted is not None and epoch is not None:
-            if self._votes.setdefault((key, epoch), voted) != voted:
-                first = self._votes[key, epoch].id
-                self._fail(f"node {node.id} voted for {first} and {voted.id} in epoch {epoch}")
-            if not self.outcomes_only and not (on_disk.voted and on_disk.voted.matches(voted)):
-                self._fail(f"node {node.id} votes for {voted.id}, on disk is {on_disk}")
+            self._votes_for(node, voted.id, epoch)
         if isinstance(message, FetchRequest) and not self.outcomes_only:
             offset = message.topics[0].partitions[0].fetch_offset
             if node.log.durable_numbers()[:offset] != node.log.numbers[:offset]:
                 self._fail(f"node {node.id} acknowledged {offset} before it was on disk")
+
+    def answers_vote(self, node: Node, asked: vote.RequestPartitionData, response: Message) -> None:
+        assert isinstance(response, vote.VoteResponse)
+        if not asked.pre_vote and response.topics and response.topics[0].partitions[0].vote_granted:
+            self._votes_for(node, asked.replica_id, asked.replica_epoch)
+
+    def _votes_for(self, node: Node, candidate: int, epoch: int) -> None:
+        """A vote leaves the node: the only one in its epoch, and on disk."""
+        first = self._votes.setdefault((node.settings.key, epoch), candidate)
+        if first != candidate:
+            self._fail(f"node {node.id} voted for {first} and {candidate} in epoch {epoch}")
+        state = ElectionState.from_bytes(node.quorum_state or NOTHING)
+        on_disk = state.voted.id if state.voted else None
+        if not self.outcomes_only and state.epoch == epoch and on_disk != candidate:
+            self._fail(f"node {node.id} votes for {candidate}, on disk is {on_disk}")
 
     def _fail(self, text: str) -> None:
         raise BrokenPromise(text)

@@ -16,6 +16,7 @@ from ottla.protocol.messages.api_versions import (
     ApiVersionsResponse,
     SupportedFeatureKey,
 )
+from ottla.protocol.messages.vote import VoteRequest
 from ottla.protocol.schema import Message
 from ottla.raft.core import RaftCore
 from ottla.raft.effects import Answer, Effects, Request
@@ -98,6 +99,14 @@ class Node:
         if isinstance(message, ApiVersionsRequest):
             feature = SupportedFeatureKey(name="kraft.version", min_version=0, max_version=1)
             reply(ApiVersionsResponse(supported_features=[feature]))
+        elif isinstance(message, VoteRequest):
+            asked = message.topics[0].partitions[0]
+
+            def vote(response: Message) -> None:
+                self.world.checker.answers_vote(self, asked, response)
+                reply(response)
+
+            self.tell(RequestReceived(vote, message, version))
         else:
             self.tell(RequestReceived(reply, message, version))
 

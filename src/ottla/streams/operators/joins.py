@@ -46,7 +46,7 @@ def stream_stream(
     if how == "inner":
         one = one.filter(F.col("left_key").isNotNull())
     close = (
-        (F.col("left_key") == F.col("right_key"))
+        (_meeting("left", how) == _meeting("right", how))
         & (F.col("right_time") >= F.col("left_time") - _interval(window.before_ms))
         & (F.col("right_time") <= F.col("left_time") + _interval(window.after_ms))
     )
@@ -57,6 +57,14 @@ def stream_stream(
         F.greatest("left_time", "right_time").alias("timestamp"),
         F.coalesce("left_headers", "right_headers").alias("headers"),
     )
+
+
+def _meeting(side: str, how: str) -> Column:
+    """In an outer join of streams Spark takes keys that are null on both sides for the same."""
+    key = F.col(f"{side}_key")
+    if how != "outer":
+        return key
+    return F.struct(key.alias("key"), F.when(key.isNull(), side).otherwise("").alias("side"))
 
 
 def _side(frame: DataFrame, name: str, late_ms: int) -> DataFrame:
@@ -88,9 +96,9 @@ def stream_table(
     _check(how, ("inner", "left"))
     has_key = F.col("key").isNotNull()
     _same_keys(stream, table)
-    kept = stream.filter(F.col("value").isNotNull())
+    # Records without a value are dropped later: until then they are in line like the others.
     inputs = [
-        Input(kept if how == "left" else kept.filter(has_key), LEFT, headers=True),
+        Input(stream if how == "left" else stream.filter(has_key), LEFT, headers=True),
         Input(table.filter(has_key), RIGHT),
     ]
     text = run(inputs, StreamTable(how), buckets=buckets)

@@ -58,6 +58,7 @@ BAD: list[tuple[Serde, bytes]] = [
     (ROW, b'{"a": 1'),
     (ROW, b'{"a": 1} rubbish'),
     (ROW, b'{"a": 1}{"a": 2}'),
+    (ROW, b'{"a": 1}}'),
     (ROW, b'[{"a": 1}]'),
     (ROW, b"17"),
     (ROW, b'{"a": "one"}'),

@@ -19,6 +19,7 @@ from ottla.streams.durations import Duration, in_words, milliseconds
 from ottla.streams.errors import QueryFailed, StoreMissing
 from ottla.streams.lowering.build import Builder, BuiltQuery
 from ottla.streams.lowering.dead import MARK
+from ottla.streams.shipping import ship_functions
 
 if TYPE_CHECKING:
     from ottla.streams.app import App
@@ -77,6 +78,7 @@ def _prepared(
 
     plan = app.plan()
     register(spark)
+    ship_functions(app.topology)
     internal_topics.prepare(app.settings, app.topology, plan)
     built = Builder(spark, app.settings, reading).build(plan)
     for one in built:
@@ -151,13 +153,14 @@ class Running:
         """Until all queries end; True if they did in time. If one fails, the others are stopped
         and `QueryFailed` says why."""
         deadline = None if timeout is None else time.monotonic() + timeout
-        while self.is_active:
-            self._fail_if_one_did()
+        while True:
+            was_active = self.is_active  # before the look at failures, or one could slip through
+            restarted = self._fail_if_one_did()
+            if not was_active and not restarted:
+                return True
             if deadline is not None and time.monotonic() >= deadline:
                 return False
             self._look()
-        self._fail_if_one_did()
-        return True
 
     def process_all_available(self) -> None:
         """Until everything that is in the topics now has been through all queries; for tests."""
@@ -203,12 +206,18 @@ class Running:
             except StreamingQueryException:
                 pass  # told by _fail_if_one_did
 
-    def _fail_if_one_did(self) -> None:
+    def _fail_if_one_did(self) -> bool:
+        """Whether a query was started again instead."""
+        restarted = False
         for name, query in list(self._queries.items()):
             error = None if query.isActive else query.exception()
-            if error is not None and not self._restarted(name, str(error)):
+            if error is None:
+                continue
+            if not self._restarted(name, str(error)):
                 self.stop()
                 raise _failure(name, error) from None
+            restarted = True
+        return restarted
 
     def _restarted(self, name: str, error: str) -> bool:
         """A busy machine can be too slow for the ten seconds that Spark gives a Python process to

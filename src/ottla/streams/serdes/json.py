@@ -1,7 +1,8 @@
 """JSON of a given schema.
 
 Spark's reader is lenient: it stops at the end of the first value and takes an array for a row. The
-text is therefore read as a member of an object, where rubbish after it is a mistake of syntax.
+text is therefore read as a member of an object, where rubbish after it is a mistake of syntax, or
+hides the member that should follow.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ if TYPE_CHECKING:
     from pyspark.sql.types import DataType
 
 _MEMBER = "v"
+_END = "end"
 _CORRUPT = "corrupt"
 
 
@@ -42,14 +44,15 @@ class Json(Serde):
 
     def parse(self, data: Column) -> Parsed:
         from pyspark.sql import functions as F
-        from pyspark.sql.types import StringType, StructType
+        from pyspark.sql.types import BooleanType, StringType, StructType
 
         text = data.cast("string")
-        schema = StructType().add(_MEMBER, self._type).add(_CORRUPT, StringType())
+        schema = StructType().add(_MEMBER, self._type)
+        schema = schema.add(_END, BooleanType()).add(_CORRUPT, StringType())
         options = {"mode": "PERMISSIVE", "columnNameOfCorruptRecord": _CORRUPT}
-        member = F.concat(F.lit(f'{{"{_MEMBER}":'), text, F.lit("}"))
+        member = F.concat(F.lit(f'{{"{_MEMBER}":'), text, F.lit(f',"{_END}":true}}'))
         read = F.from_json(member, schema, options)
-        bad = data.isNotNull() & (read.isNull() | read[_CORRUPT].isNotNull())
+        bad = data.isNotNull() & (read[_END].isNull() | read[_CORRUPT].isNotNull())
         return Parsed(read[_MEMBER], F.when(bad, F.lit(f"not JSON of the schema {self}")))
 
     def encode(self, column: Column) -> Column:

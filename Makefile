@@ -10,12 +10,14 @@ COMPILE := $(BIN)/uv pip compile --quiet --universal --generate-hashes --no-emit
 	--custom-compile-command 'make lock' pyproject.toml
 COMPILED := setup.py $(wildcard src/ottla/records/native/*.pyx src/ottla/records/native/*.pxd)
 
-.PHONY: run setup demo test check format bench sim soak soak-spark lock clean
+.PHONY: run setup setup-spark demo test check format bench sim soak soak-spark lock clean
 
 run: $(RUN_READY)  ## start a broker on localhost:9092, data under ./data
 	@exec $(BIN)/ottla start --data data
 
 setup: $(RUN_READY)  ## install the command to .venv/bin/ottla, nothing else
+
+setup-spark: $(SPARK_READY)  ## and what pipelines need: PySpark, and Java where there is none
 
 demo: $(SPARK_READY)  ## card payments through a broker and Spark, live, and verified: ARGS="--chaos --seconds 90"
 	@$(BIN)/ottla demo $(ARGS)

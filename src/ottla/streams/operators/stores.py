@@ -98,22 +98,29 @@ class KeyValueStore:
     """`get`, `put`, `delete`, and `all` or `range`, which read the whole bucket."""
 
     def __init__(self, declared: KeyValues, entries: Entries) -> None:
+        self._name = declared.name
         self._key = Codec(declared.key, f"a key of {declared.name}")
         self._value = Codec(declared.value, f"a value of {declared.name}")
         self._entries = entries
 
     def get(self, key: Any) -> Any:
-        text = self._entries.get(self._key.dumps(key))
+        text = self._entries.get(self._packed(key))
         return None if text == NOTHING else self._value.loads(text)
 
     def put(self, key: Any, value: Any) -> None:
-        self._entries.put(self._key.dumps(key), self._value.dumps(value))
+        """None deletes."""
+        self._entries.put(self._packed(key), self._value.dumps(value))
 
     def delete(self, key: Any) -> Any:
         """What was there."""
         before = self.get(key)
-        self._entries.put(self._key.dumps(key), NOTHING)
+        self._entries.put(self._packed(key), NOTHING)
         return before
+
+    def _packed(self, key: Any) -> str:
+        if key is None:
+            raise ValueError(f"{self._name} has no place for the key None")
+        return self._key.dumps(key)
 
     def all(self) -> Iterator[tuple[Any, Any]]:
         for key, text in self._entries.all().items():

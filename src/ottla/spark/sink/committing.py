@@ -36,6 +36,7 @@ from ottla.spark.sink.decisions import (
     judge,
     leftovers,
     replacement,
+    was_given_up,
 )
 from ottla.spark.sink.errors import (
     DecisionUnreadable,
@@ -89,8 +90,6 @@ async def commit(ledger: Ledger, write: Write, policy: LostPolicy) -> None:
     verdict = judge(head, write)
     if verdict is Verdict.OVERTAKEN:
         raise Overtaken(write.app, write.version)
-    if verdict is Verdict.GIVEN_UP:
-        raise TransactionsGone(write.app, write.version, write.parts)
     if verdict is Verdict.DECIDE:
         await _decide(ledger, head, write, write.parts)
         return
@@ -115,9 +114,10 @@ async def abort(ledger: Ledger, write: Write) -> None:
     head = await ledger.newest()
     verdict = judge(head, write)
     if verdict is Verdict.FINISH:
-        named = await ledger.parts_of(head) or ()
-        await _see_through(ledger, head, named)
-        await ledger.abort(set(write.parts) - set(named))
+        named = await ledger.parts_of(head)
+        if named is not None:
+            await _see_through(ledger, head, named)
+            await ledger.abort(set(write.parts) - set(named))
     elif verdict is Verdict.PASSED:
         await ledger.abort(write.parts)
     else:
@@ -164,9 +164,9 @@ async def abort_all(ledger: Ledger) -> None:
 # Steps
 
 
-async def _decide(ledger: Ledger, head: Head | None, write: Write, parts: tuple[Part, ...]) -> None:
+async def _decide(ledger: Ledger, head: Head, write: Write, parts: tuple[Part, ...]) -> None:
     own = [part for part in parts if part in write.parts]
-    gone = await ledger.gone(own)
+    gone = own if was_given_up(head, write) else await ledger.gone(own)
     if gone:
         raise TransactionsGone(write.app, write.version, gone)
     decision = decided(head, write, parts)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import json
 from collections.abc import Collection, Iterable, Mapping
-from dataclasses import dataclass, replace
+from dataclasses import asdict, dataclass, replace
 from enum import Enum, auto
 from typing import Any, Literal, NamedTuple
 
@@ -53,12 +53,11 @@ class Head:
     """... and how often that has happened with any version."""
 
     def text(self) -> str:
-        return json.dumps({"v": FORMAT, **{name: getattr(self, name) for name in self.__slots__}})
+        return json.dumps({"v": FORMAT, **asdict(self)}, separators=(",", ":"))
 
     @classmethod
     def parse(cls, text: str) -> Head:
-        found = _versioned(text)
-        return cls(*(found[name] for name in cls.__slots__))
+        return cls(**_fields(text))
 
 
 @dataclass(frozen=True, slots=True)
@@ -68,20 +67,22 @@ class Decision:
 
     def text(self) -> str:
         parts = [[part.task, str(part.prepared)] for part in self.parts]
-        return json.dumps({"v": FORMAT, "head": self.head.text(), "parts": parts})
+        fields = {"v": FORMAT, **asdict(self.head), "parts": parts}
+        return json.dumps(fields, separators=(",", ":"))
 
     @classmethod
     def parse(cls, text: str) -> Decision:
-        found = _versioned(text)
-        parts = (Part(task, PreparedTransaction.parse(one)) for task, one in found["parts"])
-        return cls(Head.parse(found["head"]), tuple(parts))
+        fields = _fields(text)
+        parts = (Part(task, PreparedTransaction.parse(one)) for task, one in fields.pop("parts"))
+        return cls(Head(**fields), tuple(parts))
 
 
-def _versioned(text: str) -> dict[str, Any]:
+def _fields(text: str) -> dict[str, Any]:
     found: dict[str, Any] = json.loads(text)
-    if found["v"] != FORMAT:
+    version = found.pop("v")
+    if version != FORMAT:
         raise ValueError(
-            f"the newest decision is in format {found['v']}: a newer version of the sink made it"
+            f"the newest decision is in format {version}: a newer version of the sink has made it"
         )
     return found
 
@@ -113,9 +114,6 @@ class Verdict(Enum):
     """It is done, or so is a later one."""
     OVERTAKEN = auto()
     """Another write of the application was decided since this one was planned."""
-    GIVEN_UP = auto()
-    """Another driver has aborted the version's open transactions, or is about to, and these may
-    be among them."""
 
 
 NOTHING = Head(version=-1, turn=-1, serial=-1, run="")
@@ -126,8 +124,7 @@ def judge(head: Head, write: Write) -> Verdict:
     if head.version < write.version:
         if write.planned and write.turn != head.turn + 1:
             return Verdict.OVERTAKEN
-        is_late = head.given_up_count > write.given_up_count
-        return Verdict.GIVEN_UP if is_late and head.given_up == write.version else Verdict.DECIDE
+        return Verdict.DECIDE
     return Verdict.PASSED if is_done(head, write.version) else Verdict.FINISH
 
 
@@ -142,6 +139,12 @@ def decided(head: Head, write: Write, parts: tuple[Part, ...]) -> Decision:
         raise RowsMissing(write.app, write.version)
     own = (write.version, write.turn, head.serial + 1, write.run)
     return Decision(Head(*own, False, head.given_up, head.given_up_count), parts)
+
+
+def was_given_up(head: Head, write: Write) -> bool:
+    """Whether another driver has aborted what was open of this version, or is about to, since the
+    tasks began: their transactions may be among it."""
+    return head.given_up == write.version and head.given_up_count > write.given_up_count
 
 
 def gave_up(head: Head, version: int) -> Head:

@@ -88,7 +88,7 @@ class Pipelines:
             return found
 
 
-def wait(happens: Callable[[], Any], within_s: float = 90) -> Any:
+def wait(happens: Callable[[], Any], within_s: float = 200) -> Any:
     """What it gives as soon as it gives something."""
     deadline = time.monotonic() + within_s
     while not (found := happens()):

@@ -46,7 +46,7 @@ def ids(records: list[tuple[bytes | None, bytes | None]]) -> list[int]:
     return sorted(json.loads(value or b"")["id"] for _, value in records)
 
 
-@pytest.mark.timeout(400)
+@pytest.mark.timeout(600)
 def test_a_pipeline_survives_a_kill_exactly_once_and_its_second_version_takes_over(
     pipelines: Pipelines, topic: str
 ) -> None:
@@ -127,7 +127,7 @@ def checked(frame):
 """
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(600)
 def test_records_land_raw_in_files_and_a_failure_names_its_step_and_its_record(
     pipelines: Pipelines, topic: str
 ) -> None:

@@ -50,7 +50,7 @@ def pipelines(tmp_path: Path, bootstrap: str) -> Iterator[Pipelines]:
         found.stop_all()
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(600)
 def test_a_function_runs_on_other_processes_with_what_it_imports_from_its_folder(
     pipelines: Pipelines, topic: str
 ) -> None:
@@ -67,7 +67,7 @@ def test_a_function_runs_on_other_processes_with_what_it_imports_from_its_folder
     }
 
 
-@pytest.mark.timeout(300)
+@pytest.mark.timeout(600)
 def test_an_app_of_streams_is_a_pipeline(pipelines: Pipelines, topic: str) -> None:
     pipelines.create(topic, f"{topic}.rest")
     pipelines.send(topic, [(None, b"a"), (None, b"b"), (None, b"c")])
@@ -75,4 +75,5 @@ def test_an_app_of_streams_is_a_pipeline(pipelines: Pipelines, topic: str) -> No
     done = pipelines("run", file, "--once", "--json", *SMALL)
     assert done.code == 0, done.err
     assert done.json["state"] == "finished"
+    assert done.json["outputs"]["topics"] == {f"{topic}.rest": f"{topic}.rest"}
     assert {value for _, value in pipelines.read(f"{topic}.rest")} == {b"a", b"c"}

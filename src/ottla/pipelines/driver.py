@@ -64,6 +64,7 @@ class Driver:
                 application, self._context(application.trigger), self._spec.bootstrap
             )
             spark = self._session(application.spark_options)
+            application.name_outputs(context)
             work = application.start(spark, context)
             self._tell_outputs(context, application.inputs)
             final = self._work(work, spark)

@@ -177,11 +177,9 @@ def test_limits_are_kept_unless_all_is_asked_for(desk: Desk) -> None:
     assert reader.reportLatestOffset() == desk.at(30, 10)
 
 
-def test_too_few_records_wait_for_more_or_for_the_delay(desk: Desk) -> None:
+def test_too_few_records_wait_for_more(desk: Desk) -> None:
     desk.send(1, 1)
-    reader = desk.reader(
-        startingOffsets="earliest", minOffsetsPerTrigger="4", maxTriggerDelay="400ms"
-    )
+    reader = desk.reader(startingOffsets="earliest", minOffsetsPerTrigger="4", maxTriggerDelay="1h")
     limit = reader.getDefaultReadLimit()
     assert limit == ReadMinRows(4)
     start = reader.latestOffset(reader.initialOffset(), limit)
@@ -189,12 +187,16 @@ def test_too_few_records_wait_for_more_or_for_the_delay(desk: Desk) -> None:
     desk.send(2, 1)
     assert reader.latestOffset(start, limit) == start
     desk.send(1, 0)
-    enough = reader.latestOffset(start, limit)
-    assert bare(enough) == desk.at(4, 2)
+    assert bare(reader.latestOffset(start, limit)) == desk.at(4, 2)
+
+
+def test_too_few_records_do_not_wait_longer_than_the_delay(desk: Desk) -> None:
+    reader = desk.reader(minOffsetsPerTrigger="4", maxTriggerDelay="50ms")
+    limit = reader.getDefaultReadLimit()
+    start = reader.latestOffset(reader.initialOffset(), limit)
     desk.send(1, 0)
-    assert reader.latestOffset(enough, limit) == enough
-    time.sleep(0.4)
-    assert bare(reader.latestOffset(enough, limit)) == desk.at(5, 2)
+    time.sleep(0.06)
+    assert bare(reader.latestOffset(start, limit)) == desk.at(1, 0)
 
 
 def test_available_now_ends_with_what_was_there(desk: Desk) -> None:

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import sys
+from functools import partial
 from pathlib import Path
 from queue import Empty, Queue
 from threading import Thread
@@ -17,9 +18,12 @@ from ottla.demo import pipeline
 from ottla.spark import spark_session
 
 if TYPE_CHECKING:
-    from pyspark.sql.streaming.query import StreamingQuery
+    from pyspark.sql import SparkSession
+
+    from ottla.streams import Running
 
 LOOK_EVERY_S = 0.3
+WORKER_LATE = "Python worker failed to connect back"
 
 
 def main(bootstrap: str, folder: str) -> int:
@@ -33,14 +37,15 @@ def main(bootstrap: str, folder: str) -> int:
     }
     log = Path(folder, "spark.log")
     spark = spark_session("ottla-demo", master="local[2]", options=options, log_file=log)
-    queries = pipeline.start(spark, pipeline.Place(bootstrap, folder))
-    _say(event="started")
+    app = pipeline.payments_app(bootstrap)
     try:
-        order = _watch(queries, orders)
-        for query in queries.values() if order == "finish" else ():
-            query.processAllAvailable()
-        for query in queries.values():
-            query.stop()
+        with app.start(spark, checkpoints=f"{folder}/checkpoints", trigger="1 second") as running:
+            archive = Archive(spark, bootstrap, Path(folder))
+            _say(event="started")
+            if _watch(running, archive, orders) == "finish":
+                running.process_all_available()
+                archive.query.processAllAvailable()
+            archive.query.stop()
     except Exception as error:
         _say(event="failed", reason=str(error))
         return 1
@@ -50,25 +55,40 @@ def main(bootstrap: str, folder: str) -> int:
     return 0
 
 
+class Archive:
+    """Its query, started again if a busy machine was too slow for the Python process it needs."""
+
+    def __init__(self, spark: SparkSession, bootstrap: str, folder: Path) -> None:
+        self._start = partial(pipeline.archive, spark, bootstrap, folder)
+        self.query = self._start()
+
+    def look_after(self) -> None:
+        error = self.query.exception()
+        if error is not None:
+            if WORKER_LATE not in str(error):
+                raise error
+            self.query = self._start()
+
+
 def _listen(orders: Queue[str]) -> None:
     for line in sys.stdin:
         orders.put(line.strip())
     orders.put("end")
 
 
-def _watch(queries: dict[str, StreamingQuery], orders: Queue[str]) -> str:
+def _watch(running: Running, archive: Archive, orders: Queue[str]) -> str:
     """Tell of every batch, until there is an order; raise what ended a query."""
     told: dict[str, int] = {}
     while True:
-        for name, query in queries.items():
-            if error := query.exception():
-                raise error
-            progress: Any = query.lastProgress
+        running.await_termination(LOOK_EVERY_S)
+        archive.look_after()
+        newest: dict[str, Any] = {**running.progress(), "archive": archive.query.lastProgress}
+        for name, progress in newest.items():
             if progress and told.get(name) != progress["batchId"]:
                 told[name] = progress["batchId"]
                 _say(event="batch", query=name, **_figures(progress))
         try:
-            return orders.get(timeout=LOOK_EVERY_S)
+            return orders.get_nowait()
         except Empty:
             pass
 

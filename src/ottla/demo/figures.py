@@ -40,7 +40,7 @@ class Figures:
         if told["rows"]:
             one.rows, one.ms = told["rows"], told["ms"]
 
-    def alert(self, alert: dict[str, str], sent_at: float | None) -> None:
+    def alert(self, alert: dict[str, Any], sent_at: float | None) -> None:
         self.alerts[alert["rule"]] += 1
         self.latest.append(f"{alert['rule']:6}  {alert['card']}  {alert['name']}")
         if sent_at is not None:
@@ -66,8 +66,8 @@ class Figures:
     @property
     def lag(self) -> int:
         """Events that are sent and not yet looked at."""
-        clean = self.queries.get("clean")
-        return max(0, self.sent - (clean.end if clean else 0))
+        first = self.queries.get("once")
+        return max(0, self.sent - (first.end if first else 0))
 
     @property
     def latency_s(self) -> float | None:

@@ -24,11 +24,16 @@ def read_outcome(bootstrap: str, folder: Path) -> Outcome:
         dead_letters=[value for _, value in read_topic(bootstrap, rules.DEAD_LETTERS)],
         clean=[(payment["id"], payment["name"]) for payment in clean],
         minutes={
-            key.decode(): Totals(**json.loads(value))
+            window_name(key): Totals(**json.loads(value))
             for key, value in read_topic(bootstrap, rules.MERCHANT_MINUTES)
         },
         alerts=[alert["alert"] for alert in alerts],
     )
+
+
+def window_name(key: bytes) -> str:
+    """Windows have keys as Kafka Streams writes them: the key, then the start in milliseconds."""
+    return f"{key[:-8].decode()}@{int.from_bytes(key[-8:])}"
 
 
 def read_topic(bootstrap: str, topic: str) -> list[tuple[bytes, bytes]]:

@@ -24,7 +24,7 @@ SPEED = 60
 """A second at the terminal is a minute of the story."""
 
 LATE_SHARE, LATE_MINUTES = 0.02, (0.2, 4.0)
-TOO_LATE_SHARE, TOO_LATE_MINUTES = 0.001, (15.0, 25.0)
+VERY_LATE_SHARE, VERY_LATE_MINUTES = 0.001, (8.0, 20.0)
 DUPLICATE_SHARE, DUPLICATE_MINUTES = 0.01, (0.05, 3.0)
 MALFORMED_SHARE = 0.003
 BURST_SHARE, TRAVEL_SHARE, LARGE_SHARE = 0.0005, 0.0008, 0.0005
@@ -45,10 +45,7 @@ class Payment(NamedTuple):
     at_ms: int
 
     def to_json(self) -> bytes:
-        fields = self._asdict()
-        at = datetime.fromtimestamp(fields.pop("at_ms") / 1000, UTC)
-        fields["at"] = at.isoformat(timespec="milliseconds").replace("+00:00", "Z")
-        return json.dumps(fields).encode()
+        return json.dumps(self._asdict()).encode()
 
 
 class Emission(NamedTuple):
@@ -62,7 +59,7 @@ class Emission(NamedTuple):
     payment: Payment | None
     """None if the value is no payment at all."""
     planted: str = ""
-    """burst, travel, large, late, too-late, duplicate, malformed; empty if ordinary."""
+    """burst, travel, large, late, very-late, duplicate, malformed; empty if ordinary."""
 
 
 def day_curve(at_ms: float) -> float:
@@ -107,7 +104,7 @@ class Generator:
             (LARGE_SHARE, self._large),
             (MALFORMED_SHARE, self._malformed),
             (LATE_SHARE, self._late),
-            (TOO_LATE_SHARE, self._too_late),
+            (VERY_LATE_SHARE, self._very_late),
             (DUPLICATE_SHARE, self._twice),
         ):
             if dice < share:
@@ -149,9 +146,9 @@ class Generator:
         payment = self._payment(customer, now_ms)
         yield self._emit(now_ms + self._minutes(LATE_MINUTES), payment, "late")
 
-    def _too_late(self, customer: Customer, now_ms: float) -> Iterator[Emission]:
+    def _very_late(self, customer: Customer, now_ms: float) -> Iterator[Emission]:
         payment = self._payment(customer, now_ms)
-        yield self._emit(now_ms + self._minutes(TOO_LATE_MINUTES), payment, "too-late")
+        yield self._emit(now_ms + self._minutes(VERY_LATE_MINUTES), payment, "very-late")
 
     def _twice(self, customer: Customer, now_ms: float) -> Iterator[Emission]:
         """A terminal that had no answer sends the same payment again."""
@@ -177,7 +174,7 @@ class Generator:
                 b"\x00\xff not JSON " + number,
                 json.dumps(without).encode(),
                 json.dumps({**fields, "amount_cents": -1}).encode(),
-                json.dumps({**fields, "at": "yesterday"}).encode(),
+                json.dumps({**fields, "at_ms": "yesterday"}).encode(),
                 json.dumps([fields["id"]]).encode(),
             ]
         )

@@ -53,10 +53,10 @@ class Screen:
 
     def _line(self, left: str) -> str:
         f = self._figures
-        clean = f.queries.get("clean")
+        first = f.queries.get("once")
         return (
             f"{left:>14}: {f.sent:,} sent, {f.per_s:,.0f}/s, lag {f.lag:,}, "
-            f"batch {clean.ms if clean else 0:,} ms, {f.alerts.total():,} alerts, "
+            f"batch {first.ms if first else 0:,} ms, {f.alerts.total():,} alerts, "
             f"latency {_seconds(f.latency_s)}"
         )
 

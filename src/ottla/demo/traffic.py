@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import time
 from threading import Event, Thread
+from typing import Any
 
 from ottla.blocking import Consumer, Producer
 from ottla.client.values import TopicPartition
@@ -20,7 +21,7 @@ POLL_MS = 200
 def send_customers(bootstrap: str, customers: list[Customer]) -> None:
     with Producer(bootstrap_servers=bootstrap) as producer:
         for one in customers:
-            fields = {"customer": one.id, "name": one.name, "typical_cents": one.typical_cents}
+            fields = {"name": one.name, "typical_cents": one.typical_cents}
             producer.send(rules.CUSTOMERS, json.dumps(fields).encode(), key=one.id.encode())
 
 
@@ -94,6 +95,5 @@ class AlertWatch(Thread):
                     for record in records:
                         self._saw(json.loads(record.value))
 
-    def _saw(self, alert: dict[str, str]) -> None:
-        cause = json.loads(alert["payments"])[-1]
-        self._figures.alert(alert, self._terminals.sent_at.get(cause))
+    def _saw(self, alert: dict[str, Any]) -> None:
+        self._figures.alert(alert, self._terminals.sent_at.get(alert["payments"][-1]))

@@ -265,18 +265,21 @@ class World:
     workers: list[tuple[str, asyncio.Task[Told]]] = field(default_factory=list)
     errors: list[Exception] = field(default_factory=list)
 
-    def start(self, *, speculative: bool = False) -> None:
+    def start(self, *, speculative: bool = False, fails: bool = False) -> None:
+        """`fails`: before its first commit, for whatever reason; then it aborts."""
         run = f"{len(self.drivers):08x}"
-        work = self._drive(run, speculative)
+        work = self._drive(run, speculative, fails)
         self.drivers.append(asyncio.get_running_loop().create_task(work, name=run))
 
-    async def _drive(self, run: str, speculative: bool) -> None:
+    async def _drive(self, run: str, speculative: bool, fails: bool) -> None:
         """One run of the query: it ends with its first failure, or with the last batch."""
         for batch in range(min(set(range(self.batches + 1)) - self.done), self.batches):
             ledger = ModelLedger(self.brokers, self.scheduler, run)
             told: list[Told] = []
             try:
                 told = await self._tasks(run, batch, speculative)
+                if fails:
+                    raise SinkError("a task failed")
                 await committing.commit(ledger, _write(run, batch, told), self.policy)
             except FAILURES as error:
                 self.errors.append(error)

@@ -95,11 +95,13 @@ def test_a_driver_may_crash_at_any_point(protocol: int, kind: str) -> None:
 # Two drivers on one checkpoint
 
 
-async def change_places(turns: Sequence[int], protocol: int, batches: int) -> int:
+async def change_places(
+    turns: Sequence[int], protocol: int, batches: int = 1, *, fails: bool = False
+) -> int:
     """Two drivers go on in turns, for so many steps each; then each to its end. How many of the
-    turns there were."""
+    turns there were. The first one may be about to fail, and aborts."""
     world = World(batches, 1, Brokers(protocol), scheduler=Scheduler(answers=False))
-    world.start()
+    world.start(fails=fails)
     world.start()
     for number, steps in enumerate(turns):
         await world.scheduler.settle()
@@ -113,12 +115,12 @@ async def change_places(turns: Sequence[int], protocol: int, batches: int) -> in
     return len(turns)
 
 
-@pytest.mark.parametrize("protocol", [1, 2])
-def test_two_drivers_may_change_places_at_any_three_points(protocol: int) -> None:
+@pytest.mark.parametrize(("protocol", "fails"), [(1, False), (2, False), (2, True)])
+def test_two_drivers_may_change_places_at_any_three_points(protocol: int, fails: bool) -> None:
     async def all_triples() -> int:
         cases, turns = 0, [0, 0, 0]
         while True:
-            done = await change_places(turns, protocol, batches=1)
+            done = await change_places(turns, protocol, fails=fails)
             cases += done == len(turns)
             if done == 0:
                 return cases

@@ -18,7 +18,7 @@ ROWS_TIMEOUT_MS: Final = 15 * 60_000
 """From the first row of a task to the commit of all. It is also what brokers allow by default."""
 DECISION_TIMEOUT_MS: Final = 60_000
 NOTHING: Final[ProducerOptions] = {}
-TIMEOUT_MIN_MS: Final = 1_000
+TIMEOUT_MIN_MS: Final = 100
 
 _allowed_ms: dict[str, int] = {}
 """By cluster: what its brokers were found to allow."""

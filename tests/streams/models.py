@@ -222,16 +222,23 @@ def by_sliding(
         for rec in batch:
             if rec.at + difference >= now:
                 seen[rec.key].append(rec)
-        results = []
-        for key, recs in seen.items():
-            for span, inside in sliding_windows(recs, difference).items():
-                changed = before.get(key, {}).get(span) != inside and span[1] >= now
-                if (told <= span[1] < now) if final else changed:
-                    results.append(_update(key, inside, fold, span))
+        after = {key: sliding_windows(recs, difference) for key, recs in seen.items()}
+        results = [
+            _update(key, inside, fold, span)
+            for key, spans in (before if final else after).items()
+            for span, inside in spans.items()
+            if ((told <= span[1] < now) if final else _changed(before, key, span, inside, now))
+        ]
         told = max(told, now)
         outputs.append(results)
         clock.end(batch)
     return outputs
+
+
+def _changed(
+    before: dict[Any, dict[Window, list[Rec]]], key: Any, span: Window, inside: list[Rec], now: int
+) -> bool:
+    return before.get(key, {}).get(span) != inside and span[1] >= now
 
 
 # Tables and joins.

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 from collections import defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import models
@@ -14,6 +14,7 @@ from hypothesis import strategies as st
 from models import Batches, Pair, Rec, Update
 from pyspark.sql.types import ArrayType, LongType, StringType
 
+from ottla.streams.operators.agenda import Agenda
 from ottla.streams.operators.failures import FunctionFailed, Guard
 from ottla.streams.operators.folds import Aggregating, Fold
 from ottla.streams.operators.key_fold import KeyFold
@@ -23,6 +24,7 @@ from ottla.streams.operators.pairs import StreamTable, TableTable
 from ottla.streams.operators.records import Record, Result, in_order
 from ottla.streams.operators.sessions import SessionFold
 from ottla.streams.operators.sliding import SlidingFold
+from ottla.streams.operators.state import TOGETHER, TOGETHER_BYTES, KeyedState, _chunks
 from ottla.streams.operators.suppress import Held
 
 GRACE = 5
@@ -266,3 +268,59 @@ def test_a_result_of_the_wrong_type_is_told_by_name() -> None:
     )
     with pytest.raises(FunctionFailed, match="the sum is 'much', which is no bigint"):
         drive(KeyFold(fold, GUARD, windowed=False), [[Rec("a", 1, 500)]])
+
+
+class Map:
+    """A map of Spark's, without the parts of PySpark that are not public."""
+
+    def __init__(self) -> None:
+        self.rows: dict[tuple[Any, ...], tuple[Any, ...]] = {}
+        self.getValue = self.rows.get
+
+    def updateValue(self, key: tuple[Any, ...], row: tuple[Any, ...]) -> None:
+        self.rows[key] = row
+
+    def removeKey(self, key: tuple[Any, ...]) -> None:
+        self.rows.pop(key, None)
+
+    def iterator(self) -> Iterator[tuple[Any, Any]]:
+        return iter(self.rows.items())
+
+
+class Handle:
+    def __init__(self) -> None:
+        self.map = Map()
+        self.timers: list[int] = []
+        self.registerTimer = self.timers.append
+
+    def getMapState(self, name: str, key: str, value: str) -> Map:
+        return self.map
+
+
+def test_state_is_kept_without_the_parts_that_are_not_public() -> None:
+    states = KeyedState(Map())  # type: ignore[arg-type]
+    states.write([("a", State("1", 1)), ("b", State("2", 2, "more"))])
+    states.write([("a", None), ("c", State("3", 3))])
+    wanted = {"a": None, "b": State("2", 2, "more"), "c": State("3", 3)}
+    assert states.read(["a", "b", "c"]) == wanted
+    assert dict(states.items()) == {key: one for key, one in wanted.items() if one}
+
+
+def test_what_is_asked_together_fits_into_a_socket() -> None:
+    requests = [bytes(size) for size in [10] * 200 + [9000, 9000, 50_000, 10]]
+    chunks = list(_chunks(requests))
+    assert [one for chunk in chunks for one in chunk] == requests
+    assert all(len(chunk) <= TOGETHER for chunk in chunks)
+    assert all(len(chunk) == 1 or sum(map(len, chunk)) <= TOGETHER_BYTES for chunk in chunks)
+
+
+def test_keys_that_are_due_together_share_a_timer() -> None:
+    handle = Handle()
+    agenda = Agenda(handle)  # type: ignore[arg-type]
+    agenda.add([(10, "a"), (20, "b"), (10, "c")])
+    agenda.add([(10, "d"), (10, "a")])
+    assert handle.timers == [10, 20]
+    assert agenda.take(10) == ["d", "a", "c"]
+    assert agenda.take(10) == []
+    assert agenda.take(20) == ["b"]
+    assert not handle.map.rows

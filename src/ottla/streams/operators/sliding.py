@@ -47,6 +47,10 @@ class Kept:
     def any_within(self, start: int, end: int) -> bool:
         return bisect_left(self.times, start) < bisect_right(self.times, end)
 
+    def near(self, time: int, reach: int) -> list[int]:
+        first, last = bisect_left(self.times, time - reach), bisect_right(self.times, time + reach)
+        return self.times[first:last]
+
     def count(self, time: int) -> int:
         return bisect_right(self.times, time) - bisect_left(self.times, time)
 
@@ -75,7 +79,7 @@ class SlidingFold(Operator):
 
     def take(self, key: str, state: State | None, records: Sequence[Record], now: int) -> Step:
         try:
-            return self._taken(key, state, records, now, checked=self._every)
+            return self._taken(key, state, records, now, checked=self._every or self._final)
         except Exception:
             # Which record it was is found by going through them once more, more carefully.
             return self._taken(key, state, records, now, checked=True)
@@ -84,7 +88,7 @@ class SlidingFold(Operator):
         self, key: str, state: State | None, records: Sequence[Record], now: int, *, checked: bool
     ) -> Step:
         due, told, kept = self._loads(key, state)
-        results: list[Result] = []
+        results = self._closed(key, kept, told, now)
         changed: dict[int, None] = {}
         for record in records:
             if record.time + self._difference < now:
@@ -100,7 +104,7 @@ class SlidingFold(Operator):
             changed.update(dict.fromkeys(starts))
         if not self._every and not self._final:
             results += self._windows(key, kept, sorted(changed))
-        return self._step(kept, results, due, told)
+        return self._step(kept, results, due, max(told, now))
 
     def _checked(
         self, key: str, kept: Kept, starts: Sequence[int], record: Record, results: list[Result]
@@ -111,16 +115,16 @@ class SlidingFold(Operator):
 
     def look(self, key: str, state: State | None, now: int) -> Step:
         due, told, kept = self._loads(key, state)
-        results: list[Result] = []
-        if self._final:
-            closed = [
-                start
-                for start in self._all_starts(kept)
-                if told <= start + self._difference and not self._open(start, now)
-            ]
-            results = self._windows(key, kept, closed)
+        results = self._closed(key, kept, told, now)
         rest = kept.since(now - self._difference - 1)
-        return self._step(rest, results, None if due is None or due <= now else due, now)
+        return self._step(rest, results, None if due is None or due <= now else due, max(told, now))
+
+    def _closed(self, key: str, kept: Kept, told: int, now: int) -> list[Result]:
+        """Windows that closed since `told`: their results are final. Nothing is added to them."""
+        if not self._final:
+            return []
+        ends = ((start, start + self._difference) for start in self._all_starts(kept))
+        return self._windows(key, kept, [start for start, end in ends if told <= end < now])
 
     def _open(self, start: int, now: int) -> bool:
         return start + self._difference >= now
@@ -128,9 +132,8 @@ class SlidingFold(Operator):
     def _changed(self, kept: Kept, time: int) -> list[int]:
         """The starts of windows that a new record at `time` is in, or that begin after it."""
         reach = self._difference
-        around = {one for one in kept.times if time - reach <= one <= time + reach}
-        before = {one for one in kept.times if time - reach - 1 <= one < time}
-        starts = {max(0, one - reach) for one in around} | {one + 1 for one in before}
+        near = kept.near(time, reach + 1)
+        starts = {max(0, one - reach) for one in near} | {one + 1 for one in near}
         starts = {start for start in starts if start <= time <= start + reach}
         after = time + 1
         known = kept.count(time) > 1 or kept.count(after + reach) > 0

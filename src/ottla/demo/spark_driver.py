@@ -12,7 +12,7 @@ from ottla.demo.children import Child, ChildFailed
 from ottla.demo.figures import Figures
 
 READY_TIMEOUT_S = 300.0
-FINISH_TIMEOUT_S = 300.0
+FINISH_TIMEOUT_S = 600.0
 RESTARTS_MAX = 5
 
 
@@ -27,7 +27,7 @@ class SparkDriver(Child):
 
     def start(self) -> None:
         self._starts += 1
-        self._heard = ""
+        self._heard = self._reason = ""
         self.launch(self._command, talks=True)
         Thread(target=self._listen, daemon=True).start()
 
@@ -39,8 +39,11 @@ class SparkDriver(Child):
         if self.running:
             return
         if self._starts > RESTARTS_MAX:
-            raise ChildFailed(f"Spark ended {self._starts} times: {self._why()}")
-        self._figures.note(f"[yellow]Spark has ended ({self._why()}); starting it again[/]")
+            raise ChildFailed(
+                f"Spark ended {self._starts} times: {self._reason or self.last_words()}"
+            )
+        why = f" ({self._reason.splitlines()[0]})" if self._reason else ""
+        self._figures.note(f"[yellow]Spark has ended{why}; starting it again[/]")
         self.kill()
         self.start()
 
@@ -69,7 +72,7 @@ class SparkDriver(Child):
         deadline = time.monotonic() + timeout_s
         while self._heard != event:
             if not self.running or time.monotonic() > deadline:
-                raise ChildFailed(f"Spark did not start: {self._why()}")
+                raise ChildFailed(f"Spark did not start: {self._reason or self.last_words()}")
             time.sleep(0.05)
 
     def _listen(self) -> None:
@@ -82,6 +85,3 @@ class SparkDriver(Child):
             else:
                 self._reason = told.get("reason", "")
                 self._heard = told["event"]
-
-    def _why(self) -> str:
-        return self._reason.splitlines()[0] if self._reason else self.last_words() or "killed"

@@ -243,10 +243,7 @@ def test_the_topic_of_decisions_may_be_deleted_between_batches(bootstrap: str, t
 
 # Transactions that time out
 
-SHORT = {
-    "transaction.max.timeout.ms": "1500",
-    "transaction.abort.timed.out.transaction.cleanup.interval.ms": "100",
-}
+TIMING_OUT = {"transaction.abort.timed.out.transaction.cleanup.interval.ms": "100"}
 
 
 def await_none_open(bootstrap: str) -> None:
@@ -256,39 +253,51 @@ def await_none_open(bootstrap: str) -> None:
         time.sleep(0.1)
 
 
-def test_transactions_live_as_long_as_brokers_allow_and_what_timed_out_is_told(
-    fresh_broker: MakeBroker,
-) -> None:
-    bootstrap = fresh_broker(SHORT).address
+def abort_behind_its_back(sink: Sink, messages: list[TaskMessage]) -> None:
+    sink.drive(lambda ledger: ledger.abort(part for one in messages for part in one.parts))
+
+
+def test_transactions_live_as_long_as_brokers_allow(fresh_broker: MakeBroker) -> None:
+    bootstrap = fresh_broker({"transaction.max.timeout.ms": "60000", **TIMING_OUT}).address
     sink = Sink(bootstrap, "out")
     sink.batch(0)
     assert sink.values() == expected(0)
-    # Before the decision: nothing has happened, and the batch can be run again.
-    late = tasks(sink, 1)
-    await_none_open(bootstrap)
-    with pytest.raises(TransactionsGone, match=r"kafka\.transaction\.timeout\.ms"):
-        sink.commit(1, late)
-    sink.abort(1, late)
-    # After it, all of them: nobody has seen a row.
-    decide_only(sink, 1, tasks(sink, 1))
+    with pytest.raises(Exception, match="timeout is above the limit"):
+        Sink(bootstrap, "out", **{"kafka.transaction.timeout.ms": "70000"}).batch(1)
+    # Decided, and then nobody came to commit it in time.
+    hasty = Sink(bootstrap, "out", **{"kafka.transaction.timeout.ms": "1000"})
+    decide_only(sink, 1, tasks(hasty, 1))
     await_none_open(bootstrap)
     sink.batch(1, run=SECOND)
     assert sink.values() == expected(0, 1)
-    # After it, some of them.
-    half = tasks(sink, 2)
-    decide_only(sink, 2, half)
+
+
+def test_what_is_gone_before_it_is_decided_is_not_decided(bootstrap: str, topic: str) -> None:
+    sink = Sink(bootstrap, topic)
+    messages = tasks(sink, 0)
+    abort_behind_its_back(sink, messages[:1])
+    with pytest.raises(TransactionsGone, match=r"kafka\.transaction\.timeout\.ms"):
+        sink.commit(0, messages)
+    sink.abort(0, messages)
+    assert sink.open_ids() == []
+    sink.batch(0, run=SECOND)
+    assert sink.values() == expected(0)
+
+
+def test_what_was_lost_in_part_is_told_and_written_again_on_request(
+    bootstrap: str, topic: str
+) -> None:
+    sink = Sink(bootstrap, topic)
+    half = tasks(sink, 0)
+    decide_only(sink, 0, half)
     sink.drive(lambda ledger: ledger.commit(half[0].parts))
-    await_none_open(bootstrap)
-    again = tasks(sink, 2, SECOND)
+    abort_behind_its_back(sink, half[1:])
+    again = tasks(sink, 0, SECOND)
     with pytest.raises(LostTransactions, match="1 aborted, 1 committed"):
-        sink.commit(2, again, SECOND)
-    rewriting = Sink(bootstrap, "out", lostTransactions="rewrite")
-    rewriting.commit(2, again, SECOND)
-    assert sink.values() == expected(0, 1, 2)
-    assert open_ids(bootstrap) == []
-    given = Sink(bootstrap, "out", **{"kafka.transaction.timeout.ms": "60000"})
-    with pytest.raises(Exception, match="timeout"):
-        given.batch(3)
+        sink.commit(0, again, SECOND)
+    Sink(bootstrap, topic, lostTransactions="rewrite").commit(0, again, SECOND)
+    assert sink.values() == expected(0)
+    assert sink.open_ids() == []
 
 
 # Errors

@@ -49,7 +49,20 @@ async def _create(cluster: Cluster, topic: str) -> None:
                 "or name another topic in the option decisionsTopic"
             )
             raise
-    await cluster.topic(topic)
+    await _appearance(cluster, topic)
+
+
+async def _appearance(cluster: Cluster, topic: str) -> None:
+    """Brokers get to know of a topic one after another, and after its creation was answered."""
+    pauses = cluster.backoff()
+    while True:
+        try:
+            await cluster.topic(topic)
+        except TopicMissing:
+            if not await pauses.pause():
+                raise
+        else:
+            return
 
 
 async def read(cluster: Cluster, topic: str, app: str, offset: int) -> Decision | None:

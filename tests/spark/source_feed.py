@@ -158,7 +158,9 @@ class Feed:
         if topic.name in self._open:
             self.end_transaction(topic, commit=self.chance.random() < 0.5)
         name = f"feed-{topic.name}-{self._serial}"
-        producer = self._producer(**{"transactional.id": name})
+        # Left open over runs of the query, which take minutes on a machine with much else to do.
+        settings = {"transactional.id": name, "transaction.timeout.ms": 15 * 60_000}
+        producer = self._producer(**settings)
         producer.init_transactions(WAIT_S)
         producer.begin_transaction()
         transaction = Transaction()

@@ -19,6 +19,7 @@ from ottla.streams.durations import Duration, in_words, milliseconds
 from ottla.streams.errors import QueryFailed, StoreMissing
 from ottla.streams.lowering.build import Builder, BuiltQuery
 from ottla.streams.lowering.dead import MARK
+from ottla.streams.markers import wait_for_markers
 from ottla.streams.shipping import ship_functions
 
 if TYPE_CHECKING:
@@ -68,6 +69,7 @@ def run_available(
             for one in level[first : first + together]:
                 running.add(one, partial(_started, one, app, checkpoints, None, available=True))
             running.await_termination()
+        wait_for_markers(app.settings, {to.topic for one in level for to in one.query.outputs})
     return running
 
 

@@ -90,7 +90,10 @@ def _rows(given: Input, grace_ms: int | None, buckets: int) -> DataFrame:
         packed(F.col("value") if given.value is None else given.value),
     ]
     row = F.concat_ws(PART, *(field.cast("string") for field in fields))
-    bucket = F.pmod(F.xxhash64(packed(F.col("key"))), F.lit(buckets)).cast("int")
+    # Spark has no hash of maps.
+    has_map = "map<" in given.frame.schema["key"].dataType.simpleString()
+    hashed = F.xxhash64(packed(F.col("key")) if has_map else F.col("key"))
+    bucket = F.pmod(hashed, F.lit(buckets)).cast("int")
     return frame.select(bucket.alias("bucket"), row.alias("row"))
 
 

@@ -85,3 +85,17 @@ def test_the_day_has_a_quiet_night_and_a_busy_noon(emissions: list[Emission]) ->
     seconds = (emissions[-1].due_ms - emissions[0].due_ms) / 1000 / SPEED
     expected = 2000 * day_curve(emissions[0].due_ms)
     assert EVENTS / seconds == pytest.approx(expected, rel=0.3)
+
+
+def test_the_pipeline_takes_every_payment_and_no_malformed_event(
+    emissions: list[Emission],
+) -> None:
+    pytest.importorskip("pyspark")
+    from ottla.demo.intake import payment_in
+
+    for emission in emissions:
+        if emission.payment is not None:
+            assert payment_in(emission.value) == emission.payment._asdict()
+        else:
+            with pytest.raises((ValueError, KeyError, TypeError)):
+                payment_in(emission.value)

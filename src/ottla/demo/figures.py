@@ -66,7 +66,7 @@ class Figures:
     @property
     def lag(self) -> int:
         """Events that are sent and not yet looked at."""
-        first = self.queries.get("once")
+        first = self.queries.get("intake")
         return max(0, self.sent - (first.end if first else 0))
 
     @property

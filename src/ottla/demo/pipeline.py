@@ -11,9 +11,7 @@ readers of committed records see nothing twice and miss nothing.
 
 from __future__ import annotations
 
-import json
 from pathlib import Path
-from typing import Any
 
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
@@ -21,13 +19,9 @@ from pyspark.sql.streaming.query import StreamingQuery
 
 from ottla.demo import rules
 from ottla.demo.fraud import ALERT, REMEMBERED, FraudRules
-from ottla.demo.once import SEEN, Once
+from ottla.demo.intake import PAYMENT, SEEN, Intake
 from ottla.streams import App, Bytes, Json, String, Tumbling, Values
 
-PAYMENT = (
-    "id string, card string, customer string, merchant string, category string, country string, "
-    "channel string, amount_cents bigint, at_ms bigint"
-)
 CUSTOMER = "name string, typical_cents bigint"
 Payment, Customer, CleanPayment = Json(PAYMENT), Json(CUSTOMER), Json(f"{PAYMENT}, {CUSTOMER}")
 
@@ -37,9 +31,8 @@ def payments_app(bootstrap: str) -> App:
 
     customers = app.global_table(rules.CUSTOMERS, value=Customer)
     events = app.stream(rules.PAYMENTS, value=Bytes())
-    payments = events.map_values(payment_in, Payment, python=True)
-    once = payments.process(Once, Payment, stores=[Values("once", Json(SEEN))])
-    once.join(
+    payments = events.process(Intake, Payment, stores=[Values("intake", Json(SEEN))])
+    payments.join(
         customers,
         lambda payment, customer: {**payment, **customer},
         on=lambda r: r.value.customer,
@@ -59,15 +52,6 @@ def payments_app(bootstrap: str) -> App:
     alerts = clean.process(FraudRules, Json(ALERT), stores=[Values("fraud", Json(REMEMBERED))])
     alerts.to(rules.ALERTS)
     return app
-
-
-def payment_in(record: Any) -> dict[str, Any]:
-    """The payment in an event. Whatever fails here makes a dead letter of it, which says why."""
-    fields = json.loads(record.value)
-    payment = {column.split()[0]: fields[column.split()[0]] for column in PAYMENT.split(", ")}
-    if payment["amount_cents"] <= 0:
-        raise ValueError(f"nobody pays {payment['amount_cents']} cents")
-    return payment
 
 
 def archive(spark: SparkSession, bootstrap: str, folder: Path) -> StreamingQuery:

@@ -53,7 +53,7 @@ class Screen:
 
     def _line(self, left: str) -> str:
         f = self._figures
-        first = f.queries.get("once")
+        first = f.queries.get("intake")
         return (
             f"{left:>14}: {f.sent:,} sent, {f.per_s:,.0f}/s, lag {f.lag:,}, "
             f"batch {first.ms if first else 0:,} ms, {f.alerts.total():,} alerts, "

@@ -39,7 +39,7 @@ FAILURES = (SinkError, ClientError)
 OPEN, COMMITTED, ABORTED = "open", "committed", "aborted"
 
 
-class Fenced(SinkError):
+class Fenced(ClientError):
     """What a broker says to a producer that is not the newest of its id."""
 
 
@@ -69,6 +69,8 @@ class Brokers:
         self.driver = 0
         self.head = NOTHING
         self.records: dict[int, Decision] = {}
+        self.harm: list[PreparedTransaction] = []
+        """What was decided, and then aborted by somebody."""
 
     def init(self, name: str) -> int:
         one = self.transactions.setdefault(name, Transaction(len(self.transactions)))
@@ -88,6 +90,10 @@ class Brokers:
         wanted = COMMITTED if commit else ABORTED
         step = self.protocol - 1
         if one.epoch == prepared.producer_epoch and one.state == OPEN:
+            if not commit and any(
+                part.prepared == prepared for made in self.records.values() for part in made.parts
+            ):
+                self.harm.append(prepared)
             one.state = wanted
             one.epoch += step
             if commit:
@@ -327,6 +333,11 @@ class World:
             await do(actor, "abort", lambda: self.brokers.end(prepared, commit=False))
             return Told(left_out=True)
         return Told((Part(name.task, prepared),), given_up_count=before.given_up_count)
+
+    async def stop(self) -> None:
+        for run in range(len(self.drivers)):
+            self.kill(run, with_workers=True)
+        await self.scheduler.settle()
 
     def kill(self, run: int, *, with_workers: bool) -> None:
         """A driver's process; its tasks may live on for a while."""

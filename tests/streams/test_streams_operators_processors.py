@@ -127,10 +127,12 @@ def test_schedules_follow_stream_time(spark: SparkSession, tmp_path: Path) -> No
 
             def process(self, record: ProcessorRecord) -> None:
                 headers = [("old", str(record.offset).encode())]
-                self.context.forward(record.key, "record", headers=headers)
+                self.context.forward(1, record.key, headers=headers)
+                if record.offset == 2:
+                    raise ValueError("two")
 
             def tick(self, now: datetime) -> None:
-                self.context.forward("tick", "tick")
+                self.context.forward(2, "tick")
 
         return Ticking()
 
@@ -139,17 +141,23 @@ def test_schedules_follow_stream_time(spark: SparkSession, tmp_path: Path) -> No
     batches += [[rec("a", 1, 58_000)]]
     runs = TwoRuns(tmp_path, [("string", "bigint")], batches)
     frame = processors.process(
-        runs.topics[0].stream(spark), ticking, TEXT, TEXT, Settings(time=STREAM_TIME)
+        runs.topics[0].stream(spark),
+        ticking,
+        NUMBER,
+        TEXT,
+        Settings(time=STREAM_TIME, set_aside=True),
     )
     rows = rows_of(runs.run(frame))
     # One tick for however many intervals went by, and none while stream time stood still.
-    assert [ms(row["timestamp"]) for row in rows if row["key"] == "tick"] == [
+    assert [ms(row["timestamp"]) for row in rows if row["key"] == 2] == [
         12_000,
         25_000,
         58_000,
     ]
-    headers = [row["headers"] for row in rows if row["key"] == "a"]
-    assert [one[0]["value"] for one in headers] == [b"0", b"1", b"2", b"3"]
+    headers = [row["headers"] for row in rows if row["key"] == 1]
+    assert [one[0]["value"] for one in headers] == [b"0", b"1", b"3"]
+    # The key that goes out is of another type than that of the record that failed.
+    assert [row["__old"] for row in rows if row["__error_kind"]] == [{"key": "a", "value": 1}]
 
 
 def test_schedules_follow_the_wall_clock(spark: SparkSession, tmp_path: Path) -> None:

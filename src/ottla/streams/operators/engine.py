@@ -30,7 +30,7 @@ from ottla.streams.operators import state
 from ottla.streams.operators.agenda import Agenda
 from ottla.streams.operators.frames import ERROR, ERROR_KIND, HEADERS, OLD, watermarked, with_place
 from ottla.streams.operators.operator import Operator, State, Step
-from ottla.streams.operators.packing import check_packable, packed, unpacked
+from ottla.streams.operators.packing import OPTIONS, check_packable, packed, unpacked
 from ottla.streams.operators.records import NOWHERE, PART, RESULT_FIELDS, Record, in_order
 
 BUCKETS = 32
@@ -57,7 +57,7 @@ def run(
     grace_ms: int | None = None,
     buckets: int = BUCKETS,
 ) -> DataFrame:
-    """Results as text: `results` makes columns of it. With `grace_ms` there is stream time."""
+    """Results as text: `Columns` takes it apart. With `grace_ms` there is stream time."""
     mode = "None" if grace_ms is None else "EventTime"
     return grouped_rows(inputs, grace_ms, buckets).transformWithState(
         _Buckets(operator), "row string", "Update", mode
@@ -104,11 +104,13 @@ class Columns:
         parts = F.split("row", PART)
         self._parts = {name: parts[number] for number, name in enumerate(RESULT_FIELDS)}
 
-    def text(self, name: str) -> Column:
-        return self._parts[name]
-
     def value(self, name: str, kind: DataType) -> Column:
-        return unpacked(self._parts[name], kind)
+        """Null where a record failed: what it was is in `errors`, in a type of its own."""
+        return unpacked(F.when(~self._failed, self._parts[name]), kind)
+
+    @property
+    def _failed(self) -> Column:
+        return self._parts["error_kind"] != ""
 
     def moment(self, name: str) -> Column:
         return F.timestamp_millis(self._parts[name].cast("long"))
@@ -123,13 +125,12 @@ class Columns:
             F.nullif(self._parts["topic"], F.lit("")).alias("__topic"),
             *(self._number(name) for name in ("partition", "offset")),
         ]
-        packed_headers = self._parts["headers"] if headers else F.lit("")
-        header_type = F.lit(None).cast(HEADERS)
-        column = F.from_json(
-            F.nullif(packed_headers, F.lit("")), f"v {HEADERS}", {"mode": "FAILFAST"}
-        ).getField("v")
-        shown = column if headers else header_type
+        shown = self._headers() if headers else F.lit(None).cast(HEADERS)
         return [self.moment("time").alias("timestamp"), shown.alias("headers"), *place]
+
+    def _headers(self) -> Column:
+        text = F.nullif(self._parts["headers"], F.lit(""))
+        return F.from_json(text, f"v {HEADERS}", OPTIONS).getField("v")
 
     def _number(self, name: str) -> Column:
         number = self._parts[name].cast("int" if name == "partition" else "long")
@@ -137,7 +138,7 @@ class Columns:
 
     def errors(self, key: DataType, value: DataType) -> list[Column]:
         """What went wrong, if something did, and the record as it was."""
-        failed = self._parts["error_kind"] != ""
+        failed = self._failed
         old = F.struct(
             unpacked(F.when(failed, self._parts["key"]), key).alias("key"),
             unpacked(F.when(failed, self._parts["other"]), value).alias("value"),

@@ -10,7 +10,7 @@ PLACE = {"__topic": "string", "__partition": "int", "__offset": "bigint"}
 """Where a record came from. Offsets order what has the same key."""
 
 ERROR_KIND, ERROR, OLD = "__error_kind", "__error", "__old"
-"""On results of Python functions that may fail: see `engine.results`."""
+"""On results of Python functions that may fail: see `engine.Columns.errors`."""
 
 
 def with_place(frame: DataFrame) -> DataFrame:

@@ -14,11 +14,13 @@ from ottla.pipelines.context import Context
 from ottla.pipelines.declared.read import read_declaration
 from ottla.pipelines.declared.run import DeclaredPipeline
 from ottla.pipelines.errors import StepFailed
+from ottla.pipelines.progress import QueryFigures
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
 
-Run = Callable[..., None]
+Run = Callable[..., Any]
+"""Gives the progress of the last batch."""
 
 
 @pytest.fixture
@@ -30,7 +32,7 @@ def topics(tmp_path: Path, bootstrap: str) -> Pipelines:
 def run(spark: SparkSession, topics: Pipelines) -> Run:
     """Runs a text over what is there; the same checkpoint each time."""
 
-    def go(text: str, name: str = "p", **more: Any) -> None:
+    def go(text: str, name: str = "p", **more: Any) -> Any:
         file = topics.write(f"{name}.yaml", text)
         context = Context(
             name,
@@ -41,6 +43,7 @@ def run(spark: SparkSession, topics: Pipelines) -> Run:
         )
         query = DeclaredPipeline(read_declaration(file), context, [topics.folder]).start(spark)
         query.awaitTermination()
+        return json.loads(query.lastProgress.json) if query.lastProgress else None
 
     return go
 
@@ -60,7 +63,9 @@ def test_records_that_do_not_fit_go_to_the_dead_letters_and_the_others_on(
         f"steps: [{{with: {{m: n + 1}}}}]\n"
         f"sink: {{topic: {topic}.out}}\n"
     )
-    run(text)
+    figures = QueryFigures("p")
+    figures.add([run(text)])
+    assert (figures.as_json()["rows_in"], figures.as_json()["rows_out"]) == (3, 1)
     topics.send(topic, [(None, b'{"n": 5, "more": true}')])
     run(text)
     assert sorted(topics.read(f"{topic}.out"), key=str) == [

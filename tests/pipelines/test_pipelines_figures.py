@@ -57,6 +57,9 @@ def test_rows_out_are_those_counted_on_the_way_and_state_is_added_up() -> None:
     assert (found["rows_out"], found["state_rows"], found["state_bytes"]) == (8, 7, 150)
     assert summed([found, {**found, "rows_out": None}])["rows_out"] == 8
     assert summed([])["batch_ms"] is None
+    read_twice = QueryFigures("q")
+    read_twice.add([batch(0, 10, 10, observedMetrics={"rows_in": {"rows": 5}})])
+    assert (read_twice.as_json()["rows_in"], read_twice.as_json()["done_per_s"]) == (5, 25.0)
 
 
 def test_of_a_topic_that_two_queries_read_the_slower_counts() -> None:

@@ -105,7 +105,6 @@ class Driver:
 
     def _session(self, declared: Any) -> SparkSession:
         from ottla.spark import spark_session
-        from ottla.spark.datasource import register
 
         named = {k: v for k, v in self._spec.options.items() if k.startswith("spark.")}
         spark = spark_session(
@@ -114,7 +113,6 @@ class Driver:
             options={**declared, **named},
             log_file=self._folder.logs / SPARK_LOG,
         )
-        register(spark)
         process = spark.sparkContext._gateway.proc  # type: ignore[union-attr]
         record = {**self._record.as_json(), "jvm_pid": process.pid}
         record["jvm_identity"] = processes.identity_of(process.pid)
@@ -180,8 +178,10 @@ def _quietly(action: Any) -> None:
 def _configure_logs(folder: VersionFolder) -> None:
     handler = RotatingFileHandler(folder.logs / PIPELINE_LOG, maxBytes=LOG_BYTES_MAX, backupCount=4)
     handler.setFormatter(logging.Formatter("%(asctime)s %(levelname)s %(message)s"))
-    logging.getLogger("ottla").addHandler(handler)
-    logging.getLogger("ottla").setLevel(logging.INFO)
+    own = logging.getLogger("ottla")
+    own.addHandler(handler)
+    own.setLevel(logging.INFO)
+    own.propagate = False
 
 
 def main(arguments: list[str]) -> int:

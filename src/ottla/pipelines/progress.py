@@ -12,8 +12,9 @@ import json
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+ROWS_IN = "rows_in"
 ROWS_OUT = "rows_out"
-"""The metric under which a pipeline counts what it writes, if it does."""
+"""The metrics under which a pipeline counts what it reads and writes, where Spark does not."""
 RECENT_BATCHES = 10
 """Rates and times are those of so many batches with rows: one is too nervous to read."""
 
@@ -33,7 +34,7 @@ class QueryFigures:
         """Spark's progress objects, oldest first; those without rows carry offsets and state."""
         for batch in batches:
             is_new = batch["batchId"] > self._counted
-            rows = batch.get("numInputRows", 0)
+            rows = rows_in(batch)
             if is_new and (rows or batch.get("sources")):
                 self._last = batch
             if is_new and rows:
@@ -62,7 +63,7 @@ class QueryFigures:
 
     def _done_per_s(self) -> float:
         """Rows over the time that batches took, waiting for rows not counted."""
-        rows = sum(batch["numInputRows"] for batch in self._recent)
+        rows = sum(map(rows_in, self._recent))
         time_ms = sum(_duration(batch, "triggerExecution") for batch in self._recent)
         return 1000 * rows / time_ms if time_ms else 0.0
 
@@ -71,11 +72,23 @@ class QueryFigures:
         return sum(times) / len(times) if times else None
 
 
+def _counted(batch: Mapping[str, Any], name: str) -> int | None:
+    counted = (batch.get("observedMetrics") or {}).get(name)
+    rows = counted.get("rows") if isinstance(counted, Mapping) else None
+    return rows if isinstance(rows, int) else None
+
+
+def rows_in(batch: Mapping[str, Any]) -> int:
+    counted = _counted(batch, ROWS_IN)
+    found: int = batch.get("numInputRows", 0) if counted is None else counted
+    return found
+
+
 def rows_out(batch: Mapping[str, Any]) -> int | None:
     """None: neither the sink nor the pipeline counts them."""
-    counted = (batch.get("observedMetrics") or {}).get(ROWS_OUT)
-    if isinstance(counted, Mapping) and isinstance(counted.get("rows"), int):
-        return int(counted["rows"])
+    counted = _counted(batch, ROWS_OUT)
+    if counted is not None:
+        return counted
     told = (batch.get("sink") or {}).get("numOutputRows")
     return told if isinstance(told, int) and told >= 0 else None
 

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from ottla.pipelines.declared.declaration import FileSource, TopicSink, TopicSource
 from ottla.pipelines.declared.sources import reader_options
 from ottla.pipelines.errors import StepFailed
+from ottla.pipelines.progress import ROWS_IN
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
@@ -76,7 +77,10 @@ def parsed(frame: DataFrame, source: TopicSource) -> tuple[DataFrame, DataFrame 
         case "null":
             marked = marked.withColumn(_PARSED, F.when(~is_bad, F.col(_PARSED)))
         case "skip" | "dead-letters":
-            letters = marked.where(is_bad) if source.bad_values == "dead-letters" else None
+            if source.bad_values == "dead-letters":
+                letters = marked.where(is_bad)
+                # Spark reads the source for each of the two, and counts its rows twice.
+                marked = marked.observe(ROWS_IN, F.count(F.lit(1)).alias("rows"))
             marked = marked.where(~is_bad)
     return _unfolded(marked), letters
 

@@ -23,7 +23,7 @@ demo: $(SPARK_READY)  ## card payments through a broker and Spark, live, and ver
 	@$(BIN)/ottla demo $(ARGS)
 
 test: $(DEV_READY)  ## every test
-	$(BIN)/pytest -n 2 $(ARGS)
+	$(BIN)/pytest -n 2 --dist loadgroup $(ARGS)
 
 check: $(DEV_READY)  ## lint, format and types
 	$(BIN)/ruff check .

@@ -33,7 +33,15 @@ def pytest_configure(config: pytest.Config) -> None:
         raise pytest.UsageError(f"OTTLA_TEST_TARGET is {TARGET!r}; it must be ottla or kafka")
 
 
+# Each of these keeps two cores busy with a JVM and its Python workers. One after the other, in one
+# worker of the suite (`--dist loadgroup`), they share a session and do not starve each other.
+SPARK_FOLDERS = {"spark", "streams", "pipelines", "demo"}
+
+
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
+    for item in items:
+        if item.path.parent.name in SPARK_FOLDERS or "spark" in item.path.stem:
+            item.add_marker(pytest.mark.xdist_group("spark"))
     if TARGET == "kafka":
         skip = pytest.mark.skip(reason="asks for something that Kafka does not promise")
         for item in items:

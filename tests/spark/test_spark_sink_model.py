@@ -136,6 +136,16 @@ def test_two_drivers_may_change_places_at_any_three_points(protocol: int, fails:
     assert asyncio.run(all_triples()) > 500
 
 
+def test_a_driver_may_sleep_through_two_batches_of_another() -> None:
+    """And wake when transactions of the third are open, or decided: they look like its own."""
+
+    async def main() -> None:
+        for turns in product(range(8, 12), range(24, 40), (1, 2, 3, 5)):
+            await change_places(turns, 2, batches=3)
+
+    asyncio.run(main())
+
+
 @settings(max_examples=200, deadline=None)
 @given(turns=st.lists(st.integers(1, 30), min_size=3, max_size=8), protocol=st.sampled_from([1, 2]))
 def test_two_drivers_may_change_places_often(turns: list[int], protocol: int) -> None:

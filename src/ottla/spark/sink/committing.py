@@ -23,6 +23,7 @@ from typing import Protocol
 from ottla.client.errors import ClientError
 from ottla.protocol.errors import KafkaError
 from ottla.spark.sink.decisions import (
+    NOTHING,
     Decision,
     Head,
     LostPolicy,
@@ -125,11 +126,14 @@ async def abort(ledger: Ledger, write: Write) -> None:
 
 
 async def _give_up(ledger: Ledger, head: Head, write: Write) -> None:
-    """Tasks that nobody hears of any more have open transactions, too, and those that live on will
-    see the note. Another driver may want to decide on what is listed here: it did not before the
-    note was written, as it would have had to fence this one, and it will not after that."""
+    """Tasks that nobody hears of any more have open transactions, too. Whichever is opened after
+    the list was made is of a task that sees the first note. Another driver may want to decide on
+    what is listed: it did not before the second note was written, as it would have had to fence
+    this one, and will not after that, as its tasks had not seen the note when they began."""
+    first = gave_up(head, write.version)
+    await ledger.note(first)
     junk = leftovers(await ledger.listed(()), write.turn)
-    await ledger.note(gave_up(head, write.version))
+    await ledger.note(gave_up(first, write.version))
     await ledger.abort([*junk, *write.parts])
 
 
@@ -146,7 +150,7 @@ async def finish(ledger: Ledger, version: int) -> Head:
     return replace(head, finished=True)
 
 
-# A write that nobody can run again, and that needs no decision
+# A write that nobody can run again: there is nothing to decide, and no other driver
 
 
 async def commit_all(ledger: Ledger, write: Write) -> None:
@@ -154,10 +158,21 @@ async def commit_all(ledger: Ledger, write: Write) -> None:
     if gone:
         raise TransactionsGone(write.app, write.version, gone)
     await _commit_or_raise(ledger, write, write.parts)
-    await _sweep_all(ledger)
+    head = Head(write.version, write.turn, 0, write.run, finished=True)
+    try:
+        await _end_stragglers(ledger, head)
+    except (ClientError, KafkaError) as error:
+        log.warning("open transactions may have been left behind: %s", error)
 
 
-async def abort_all(ledger: Ledger) -> None:
+async def abort_all(ledger: Ledger, write: Write) -> None:
+    await _end_stragglers(ledger, gave_up(NOTHING, write.version))
+
+
+async def _end_stragglers(ledger: Ledger, head: Head) -> None:
+    """Whichever transaction is opened after the list was made is of a task that sees the note."""
+    await ledger.fence()
+    await ledger.note(head)
     await ledger.abort(await ledger.listed(()))
 
 
@@ -215,13 +230,6 @@ async def _mark(ledger: Ledger, head: Head) -> None:
         await ledger.note(replace(head, finished=True))
     except (ClientError, KafkaError) as error:
         log.warning("version %s is committed, but this could not be noted: %s", head.version, error)
-
-
-async def _sweep_all(ledger: Ledger) -> None:
-    try:
-        await abort_all(ledger)
-    except (ClientError, KafkaError) as error:
-        log.warning("open transactions may have been left behind: %s", error)
 
 
 async def _sweep(ledger: Ledger, head: Head, named: tuple[Part, ...]) -> None:

@@ -45,8 +45,6 @@ class Place:
     turn: int
     task: int
     attempt: int
-    has_decisions: bool = True
-    """Not if nobody can run the write again: then there is nothing to look up."""
 
     @property
     def transactional_id(self) -> str:
@@ -116,15 +114,13 @@ class TaskTransaction(Delivery):
         self._before = NOTHING
 
     async def may_leave_out(self) -> bool:
-        if not self._place.has_decisions:
-            return False
         self._before = await self._newest(stable=False)
         return may_leave_out(self._before, self._place.version, self._place.run)
 
     async def prepare(self) -> TaskMessage:
         """Send what is left, and see whether anybody wants it."""
         prepared = await self._explained(self._running().prepare_transaction())
-        if self._place.has_decisions and await self._was_overtaken():
+        if await self._was_overtaken():
             return TaskMessage(self._place, left_out=True)  # and closing undoes it
         self._is_done = True
         return TaskMessage(self._place, str(prepared), given_up_count=self._before.given_up_count)

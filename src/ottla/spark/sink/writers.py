@@ -114,7 +114,6 @@ class BatchWriter(DataSourceArrowWriter):
             turn=self._turn,
             task=context.partitionId(),
             attempt=context.attemptNumber(),
-            has_decisions=self._options.app is not None,
         )
 
     def commit(self, messages: Messages) -> None:
@@ -127,15 +126,13 @@ class BatchWriter(DataSourceArrowWriter):
             _end(self._options, write.app, lambda ledger: committing.commit(ledger, write, policy))
 
     def abort(self, messages: Messages) -> None:
-        app, version = self._options.app, self._options.version
         if not self._options.is_exactly_once or self._is_done:
             return
-        if app is None:
-            _end(self._options, self._own, committing.abort_all)
-            return
-        write = _write_of(messages, planned=True)
-        write = write or Write(app, version, self._turn, "", (), planned=True)
-        _end(self._options, app, lambda ledger: committing.abort(ledger, write))
+        app = self._options.app or self._own
+        told = _write_of(messages, planned=True)
+        write = told or Write(app, self._options.version, self._turn, "", (), planned=True)
+        undo = committing.abort_all if self._options.app is None else committing.abort
+        _end(self._options, app, lambda ledger: undo(ledger, write))
 
 
 def _end(options: SinkOptions, app: str, work: Callable[[BrokerLedger], Awaitable[T]]) -> T:

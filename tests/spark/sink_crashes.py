@@ -13,313 +13,88 @@ from __future__ import annotations
 import argparse
 import math
 import random
-import signal
 import sys
 import tempfile
-import time
 from collections import Counter
 from collections.abc import Callable, Sequence
-from contextlib import suppress
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import TypeVar
 
 HERE = Path(__file__).resolve().parent
 for _folder in (HERE, HERE / "crash_site", HERE.parent / "faults", HERE.parent, HERE.parent.parent):
     if str(_folder) not in sys.path:
         sys.path.insert(0, str(_folder))
 
-from bench.brokers import Broker  # noqa: E402
-from confluent_kafka.admin import AdminClient, NewTopic  # noqa: E402
-from crash_points import arm  # noqa: E402
-from sink_check import (  # noqa: E402
-    Input,
-    Output,
-    check_nothing_open,
-    check_once,
-    check_order,
-    expected_counts,
-    open_transactions,
-)
-from sink_processes import WAIT_S, DriverProcess, eventually  # noqa: E402
+from sink_story import ACTIONS, BROKER_OPTIONS, LATE, MODES, Crash, Story, Told  # noqa: E402
 
 from broker_harness import build  # noqa: E402
 
-MODES = ("copy", "count", "late")
-SOURCE, TARGET = "in", "out"
-SOURCE_PARTITIONS, TARGET_PARTITIONS = 3, 2
-COPY_S = 240.0
-BROKER_OPTIONS = {
-    "group.initial.rebalance.delay.ms": "0",
-    "transaction.abort.timed.out.transaction.cleanup.interval.ms": "1000",
-}
-LATE = "driver killed, replaced when its transactions have timed out"
-LATE_SINK = {"kafka.transaction.timeout.ms": "30000", "lostTransactions": "rewrite"}
-IN_PROCESS = {"worker killed": "kill", "worker fails": "fail"}
-FROM_OUTSIDE = (
-    *("driver killed", "JVM killed", "driver killed, worker lives on"),
-    *("broker killed", "driver asleep, replaced, awake"),
-)
-ACTIONS = (*IN_PROCESS, *FROM_OUTSIDE)
-
-
-class Crash(NamedTuple):
-    point: str
-    action: str
-    after: tuple[str, str] | None = None
-    """A crash that comes first, in whose recovery the point lies: point and action."""
-
-
-class Told(NamedTuple):
-    crash: Crash
-    seconds: float
-    batch_failures: int
-
-
-class Story:
-    def __init__(
-        self,
-        broker: Broker,
-        folder: Path,
-        seed: int,
-        mode: str,
-        say: Callable[[str], None],
-    ) -> None:
-        """`mode` is copy, by the streaming sink; count, by foreachBatch in update mode; or late, a
-        copy whose transactions time out before anybody comes to end them."""
-        self.broker, self.folder, self.mode, self.say = broker, folder, mode, say
-        self.sink = LATE_SINK if mode == "late" else {}
-        self.chance = random.Random(seed)
-        self.checkpoint = folder / "checkpoint"
-        self.drivers: list[DriverProcess] = []
-        self.number = 0
-        self.told: list[Told] = []
-        self.orphans: list[int] = []
-
-    # The frame
-
-    def begin(self, first: Crash | None = None) -> None:
-        """Up to the second batch. A crash may strike the first, which makes what is missing."""
-        admin = AdminClient({"bootstrap.servers": self.broker.address})
-        topics = [
-            NewTopic(SOURCE, SOURCE_PARTITIONS, 1),
-            NewTopic(TARGET, TARGET_PARTITIONS, 1),
-        ]
-        for done in admin.create_topics(topics).values():
-            done.result(30)
-        self.input = Input(self.broker.address, SOURCE, self.chance)
-        self.output = Output(self.broker.address, TARGET, TARGET_PARTITIONS)
-        self.start_driver()
-        if first is not None:
-            self.place(first)
-        self.feed()
-        self.await_copied()
-        self.first_points = len(self.trace())
-        self.feed()
-        self.await_copied()
-
-    def end(self) -> None:
-        """After two batches without a crash, in which open transactions are found and ended,
-        everything must be right."""
-        for _ in range(2):
-            self.feed()
-            self.await_copied()
-        self.driver.tell("stop")
-        eventually(lambda: self.driver.ended, "the driver ends")
-        self.check()
-        check_nothing_open(self.broker.address, self.output)
-
-    def remove(self) -> None:
-        for driver in self.drivers:
-            with suppress(Exception):
-                driver.signal_all(signal.SIGCONT)
-                driver.kill()
-        with suppress(Exception):
-            self.output.close()
-
-    @property
-    def driver(self) -> DriverProcess:
-        return self.drivers[-1]
-
-    def start_driver(self) -> None:
-        settings = {
-            "address": self.broker.address,
-            "source": SOURCE,
-            "target": TARGET,
-            "mode": self.mode,
-            "checkpoint": str(self.checkpoint),
-            "sink": self.sink,
-        }
-        self.drivers.append(DriverProcess(self.folder, len(self.drivers), settings))
-
-    def feed(self) -> None:
-        self.input.feed(self.chance.randint(30, 80))
-
-    # What has come out
-
-    def await_copied(self) -> None:
-        deadline = time.monotonic() + COPY_S
-        while not self.is_copied():
-            assert time.monotonic() < deadline, self.why_not()
-            assert not self.driver.ended, f"the driver has ended:\n{self.driver.tail()}"
-            self.output.read()
-
-    def is_copied(self) -> bool:
-        if self.mode != "count":
-            return len({one.value for one in self.output.found}) == len(self.input.sent)
-        newest: dict[str, int] = {}
-        for one in self.output.found:
-            newest[one.key] = max(newest.get(one.key, 0), int(one.value.split()[1]))
-        return sum(newest.values()) == len(self.input.sent)
-
-    def why_not(self) -> str:
-        notes = "\n".join(str(note)[:1500] for note in self.driver.notes()[-5:])
-        found = f"{len(self.output.found)} records in {TARGET}, {len(self.input.sent)} in {SOURCE}"
-        return f"not copied within {COPY_S} s: {found}\n{notes}\n{self.driver.tail()}"
-
-    def check(self) -> None:
-        self.output.read(0.3)
-        if self.mode != "count":
-            check_once(self.output.found, Counter(self.input.sent))
-            check_order(self.output.found, self.input.sent)
-        else:
-            check_once(self.output.found, expected_counts(self.input, self.checkpoint))
-
-    # Crashes
-
-    def trace(self) -> list[str]:
-        """The points that were reached, in order."""
-        lines = (self.folder / "trace").read_text().splitlines()
-        return [line.split(" ", 2)[2] for line in lines]
-
-    def points(self) -> list[str]:
-        """Of a batch in which nothing goes wrong; many of a kind are two."""
-        reached = sorted(set(self.trace()[self.first_points :]))
-        return [point for point in reached if int(point.rpartition(" ")[2]) <= 2]
-
-    def place(self, crash: Crash) -> None:
-        started = time.monotonic()
-        steps = [crash] if crash.after is None else [Crash(*crash.after), crash]
-        armed: list[dict[str, Any]] = []
-        for step in steps:
-            self.number += 1
-            action = IN_PROCESS.get(step.action, "hold")
-            armed.append({"number": self.number, "point": step.point, "action": action})
-        failures = sum(driver.said("failed") for driver in self.drivers)
-        arm(self.folder, armed)
-        self.feed()
-        for step, one in zip(steps, armed, strict=True):
-            self.await_struck(one["number"], step)
-            self.perform(step.action, one["number"])
-        self.await_copied()
-        failures = sum(driver.said("failed") for driver in self.drivers) - failures
-        self.told.append(Told(crash, time.monotonic() - started, failures))
-        self.say(f"{len(self.told):3} {self.told[-1].seconds:5.1f} s  {self.mode:5} {words(crash)}")
-
-    def await_struck(self, number: int, crash: Crash) -> None:
-        deadline = time.monotonic() + WAIT_S
-        while not (self.folder / f"struck-{number}").exists():
-            assert time.monotonic() < deadline, f"nobody came by {crash}: {self.why_not()}"
-            self.output.read(0.01)
-
-    def perform(self, action: str, number: int) -> None:
-        match action:
-            case "driver killed":
-                self.driver.kill()
-                self.start_driver()
-            case "driver killed, replaced when its transactions have timed out":
-                self.driver.kill()
-                eventually(lambda: not open_transactions(self.broker.address), "a timeout")
-                self.start_driver()
-            case "JVM killed":
-                self.driver.kill_jvm()
-                self.go(number)
-                self.driver.process.wait(WAIT_S)
-                self.driver.kill()
-                self.start_driver()
-            case "driver killed, worker lives on":
-                self.leave_orphan(number)
-            case "broker killed":
-                self.kill_broker(number)
-            case "driver asleep, replaced, awake":
-                self.zombie(number)
-
-    def go(self, number: int) -> None:
-        (self.folder / f"go-{number}").write_text("")
-
-    def leave_orphan(self, number: int) -> None:
-        worker = int((self.folder / f"struck-{number}").read_text())
-        old = self.driver
-        old.signal_all(signal.SIGKILL, spare=worker)
-        old.process.wait(WAIT_S)
-        self.start_driver()
-        self.await_copied()
-        self.go(number)
-        eventually(lambda: not Path(f"/proc/{worker}").exists(), "a worker without Spark ends")
-
-    def kill_broker(self, number: int) -> None:
-        self.broker.kill()
-        if self.chance.random() < 0.5:  # whoever waits finds nobody there for a while
-            self.go(number)
-        self.broker.start()
-        self.go(number)
-
-    def zombie(self, number: int) -> None:
-        old = self.driver
-        old.signal_all(signal.SIGSTOP)
-        self.start_driver()
-        self.await_copied()
-        self.feed()
-        if self.chance.random() < 0.5:
-            self.await_copied()
-        old.tell("retired")
-        self.go(number)
-        old.signal_all(signal.SIGCONT)
-        eventually(lambda: old.ended, "a driver that was replaced ends")
-        old.kill()
-
-
-def words(crash: Crash) -> str:
-    first = f" (recovering from: {crash.after[1]} {crash.after[0]})" if crash.after else ""
-    return f"{crash.action}: {crash.point}{first}"
-
+T = TypeVar("T")
 
 # Where crashes are placed
 
 DECIDED = "commit after commit_transaction 1"
 UNDECIDED = "commit before commit_transaction 1"
-IN_RECOVERY = (
+Place = tuple[str, tuple[str, str] | None]
+"""A point, and the crash that comes first: its point and action."""
+
+AFTER_ANY: tuple[Place, ...] = (
     # A task's first attempt has left its transaction prepared: the commit finds and aborts it.
     ("commit before abort_prepared 1", ("task after prepare_transaction 1", "worker killed")),
     ("commit after abort_prepared 1", ("task after prepare_transaction 1", "worker killed")),
-    # Decided, and nothing or a part of it done: the next run of the batch finishes it.
-    ("commit before commit_prepared 1", (DECIDED, "driver killed")),
-    ("commit after commit_prepared 1", (DECIDED, "worker killed")),
-    ("commit before commit_prepared 2", ("commit after commit_prepared 1", "driver killed")),
-    ("commit before abort_prepared 1", (DECIDED, "driver killed")),
-    ("commit after abort_prepared 2", (DECIDED, "driver killed")),
-    # A commit that fails is followed by an abort, before the decision or after it.
+    # A commit that fails is followed by an abort: before the decision it undoes,
     ("abort before abort 1", (UNDECIDED, "worker fails")),
     ("abort after init_transactions 1", (UNDECIDED, "worker killed")),
     ("abort before abort_prepared 1", (UNDECIDED, "worker fails")),
     ("abort after abort_prepared 1", (UNDECIDED, "worker fails")),
     ("abort after abort 1", (UNDECIDED, "worker fails")),
+    # and after it, it finishes.
     ("abort after init_transactions 1", (DECIDED, "worker fails")),
+    ("abort before commit_prepared 1", (DECIDED, "worker killed")),
+    ("abort after commit_prepared 1", (DECIDED, "worker killed")),
     ("abort after abort 1", ("commit before commit_prepared 2", "worker killed")),
 )
+# Decided, and nothing or a part of it done: the next run of the batch finishes it,
+IN_RECOVERY: dict[str, tuple[Place, ...]] = {
+    "copy": (
+        *AFTER_ANY,
+        # in its commit,
+        ("commit before commit_prepared 1", (DECIDED, "driver killed")),
+        ("commit after commit_prepared 1", (DECIDED, "driver killed")),
+        ("commit before commit_prepared 2", ("commit after commit_prepared 1", "driver killed")),
+        ("commit before abort_prepared 1", (DECIDED, "driver killed")),
+        ("commit after abort_prepared 2", (DECIDED, "driver killed")),
+    ),
+    "count": (
+        *AFTER_ANY,
+        # or before it begins to write.
+        ("plan before commit_prepared 1", (DECIDED, "driver killed")),
+        ("plan after commit_prepared 1", (DECIDED, "driver killed")),
+        ("plan before commit_prepared 2", ("commit after commit_prepared 1", "driver killed")),
+        ("plan after commit_prepared 2", (DECIDED, "JVM killed")),
+    ),
+}
 
 
-def plan(points: Sequence[str], chance: random.Random, count: int) -> list[Crash]:
-    """Each point of a batch once, then of recovery, with actions in turn; then by chance."""
-    actions = [action for _ in range(count) for action in chance.sample(ACTIONS, len(ACTIONS))]
-    places: list[tuple[str, tuple[str, str] | None]]
-    places = [(point, None) for point in chance.sample(points, len(points))]
-    places += chance.sample(IN_RECOVERY, len(IN_RECOVERY))
-    while len(places) < count:
-        places.append(chance.choice(places))
-    chosen = [
-        Crash(point, action, after) for (point, after), action in zip(places, actions, strict=False)
+def plan(mode: str, points: Sequence[str], chance: random.Random, count: int) -> list[Crash]:
+    """Points of a batch, and a third of recovery; none twice before all had their turn. Actions
+    come in turn, too."""
+    recovery = count // 3
+    undisturbed: list[Place] = [(point, None) for point in points]
+    places = dealt(undisturbed, chance, count - recovery)
+    places += dealt(IN_RECOVERY[mode], chance, recovery)
+    actions = dealt(ACTIONS, chance, count)
+    crashes = [
+        Crash(point, action, after) for (point, after), action in zip(places, actions, strict=True)
     ]
-    return chance.sample(chosen[:count], count)
+    return chance.sample(crashes, count)
+
+
+def dealt(cards: Sequence[T], chance: random.Random, count: int) -> list[T]:
+    found: list[T] = []
+    while len(found) < count:
+        found += chance.sample(cards, min(len(cards), count - len(found)))
+    return found
 
 
 def late_plan(chance: random.Random, count: int) -> list[Crash]:
@@ -340,7 +115,7 @@ def play(folder: Path, seed: int, mode: str, count: int, say: Callable[[str], No
         else:
             first = [f"commit {when} create_topic 1" for when in ("before", "after")]
             story.begin(Crash(story.chance.choice(first), story.chance.choice(ACTIONS)))
-            crashes = plan(story.points(), story.chance, count - 1)
+            crashes = plan(mode, story.points(), story.chance, count - 1)
         for crash in crashes:
             story.place(crash)
             story.check()

@@ -65,7 +65,8 @@ class Driver:
 
         def write(counts: DataFrame, batch: int) -> None:
             told = counts.selectExpr("key", f"concat('{batch} ', count) AS value")
-            told.write.format("ottla").options(**options, txnVersion=str(batch)).save()
+            writer = told.write.format("ottla").mode("append")
+            writer.options(**options, txnVersion=str(batch)).save()
 
         return frame.writeStream.outputMode("update").foreachBatch(write)
 

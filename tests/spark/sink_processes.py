@@ -71,9 +71,6 @@ class DriverProcess:
             return [json.loads(line) for line in whole.splitlines()]
         return []
 
-    def said(self, what: str) -> int:
-        return sum(note["what"] == what for note in self.notes())
-
     def tell(self, what: str) -> None:
         (self.folder / what).write_text("")
 

@@ -6,7 +6,8 @@ import random
 from pathlib import Path
 
 import pytest
-from sink_crashes import BROKER_OPTIONS, DECIDED, Crash, Story
+from sink_crashes import DECIDED
+from sink_story import BROKER_OPTIONS, Crash, Story
 
 from broker_harness import MakeBroker
 

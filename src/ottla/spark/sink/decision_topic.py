@@ -6,15 +6,17 @@ Compacted by application, so it holds little more than one record of each.
 from __future__ import annotations
 
 import asyncio
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from ottla.client.admin.admin import Admin
-from ottla.client.consumer.consumer import Consumer
 from ottla.client.errors import OffsetOutOfRange, TopicMissing
 from ottla.client.network.cluster import Cluster
 from ottla.client.values import AnyRecord, TopicPartition
 from ottla.protocol.errors import ErrorCode, KafkaError
 from ottla.spark.sink.decisions import Decision
+
+if TYPE_CHECKING:
+    from ottla.client.consumer.consumer import Consumer
 
 PARTITION: Final = 0
 """All are in one: the number of partitions may be changed by whoever likes to."""
@@ -71,8 +73,7 @@ async def read(cluster: Cluster, topic: str, app: str, offset: int) -> Decision 
     if not await _is_there(cluster, topic):
         return None
     place = TopicPartition(topic, PARTITION)
-    reader = Consumer.over(cluster, isolation_level="read_uncommitted", auto_offset_reset="none")
-    async with reader:
+    async with _reader(cluster, committed=False) as reader:
         reader.assign([place])
         reader.seek(place, offset)
         try:
@@ -88,13 +89,23 @@ async def search(cluster: Cluster, topic: str, app: str) -> tuple[Decision, int]
     if not await _is_there(cluster, topic):
         return None
     place = TopicPartition(topic, PARTITION)
-    reader = Consumer.over(cluster, isolation_level="read_committed", auto_offset_reset="earliest")
-    async with reader:
+    async with _reader(cluster, committed=True) as reader:
         reader.assign([place])
         end = (await reader.end_offsets([place]))[place]
         reader.seek_to_beginning(place)
         own = [one for one in await _records_until(reader, place, end) if _is_of(one, app)]
     return (Decision.parse(own[-1].value.decode()), own[-1].offset) if own else None
+
+
+def _reader(cluster: Cluster, *, committed: bool) -> Consumer:
+    # Loaded when it is needed, which is after a crash: every worker of Spark would load it.
+    from ottla.client.consumer.consumer import Consumer
+
+    if committed:
+        return Consumer.over(
+            cluster, isolation_level="read_committed", auto_offset_reset="earliest"
+        )
+    return Consumer.over(cluster, isolation_level="read_uncommitted", auto_offset_reset="none")
 
 
 async def _is_there(cluster: Cluster, topic: str) -> bool:

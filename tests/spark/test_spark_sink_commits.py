@@ -10,6 +10,7 @@ from sink_tools import FIRST, SECOND, THIRD, Sink, expected, open_ids
 from broker_harness import MakeBroker
 from ottla.blocking import Admin
 from ottla.client.admin.configs import ConfigResource, ResourceType
+from ottla.client.network.versions import Versions
 from ottla.client.values import TopicPartition
 from ottla.spark.sink import committing
 from ottla.spark.sink.decisions import NOTHING, decided, gave_up
@@ -23,6 +24,13 @@ from ottla.spark.sink.errors import (
 from ottla.spark.sink.ledger import BrokerLedger
 from ottla.spark.sink.names import TaskId, driver_id, group_id
 from ottla.spark.sink.task_writer import TaskMessage
+
+
+@pytest.fixture(autouse=True, params=[1, 2], ids=["protocol 1", "protocol 2"])
+def protocol(request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Of transactions: with 1, as if the cluster had not agreed on `transaction.version` 2."""
+    if request.param == 1:
+        monkeypatch.setattr(Versions, "feature", lambda _self, _name: 0)
 
 
 def decide_only(sink: Sink, version: int, messages: list[TaskMessage], run: str = FIRST) -> None:

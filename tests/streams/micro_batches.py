@@ -176,6 +176,7 @@ def told(outputs: Sequence[Sequence[Any]]) -> list[list[str]]:
 def update_of(row: Row) -> models.Update:
     key, window = row["key"], None
     if isinstance(key, dict):
-        window = (ms(key["window"]["start"]), ms(key["window"]["end"]))
+        span = key["window"]
+        window = span and (ms(span["start"]), ms(span["end"]))
         key = key["key"]
     return models.Update(key, row["value"], ms(row["timestamp"]), window)

@@ -42,42 +42,52 @@ def of(name: str, outputs: Any) -> Any:
 
 
 def folds(stream: DataFrame) -> dict[str, DataFrame]:
-    """Python's aggregates: the values of a window, in order of size."""
+    """Python's aggregates: the values of a window, in order of size; and what needs no windows."""
 
-    def sorted_values(window: Any, *, final: bool) -> DataFrame:
+    def sorted_values(window: Any) -> DataFrame:
         return reduce.aggregate(
             stream,
             list,
             lambda key, value, before: sorted([*before, value]),
             LISTS,
-            How(window=window, final=final),
-            merger=lambda key, one, other: sorted(one + other),
+            How(window=window, final=True),
         )
 
-    session, sliding = Session("1 second", grace=GRACE), Sliding("700 ms", grace=GRACE)
-    hopping = Hopping("2 seconds", advance="1 second", grace=GRACE)
+    def alike(frame: DataFrame) -> DataFrame:
+        """Of the types that results of windows have."""
+        nothing = F.lit(None).cast("struct<start:timestamp,end:timestamp>").alias("window")
+        key = F.struct("key", nothing)
+        return frame.withColumns({"key": key, "value": F.array("value")})
+
     return {
-        "session": sorted_values(session, final=False),
-        "sliding-final": sorted_values(sliding, final=True),
-        "hopping-final": sorted_values(hopping, final=True),
+        "sliding": sorted_values(Sliding("700 ms", grace=GRACE)),
+        "hopping": sorted_values(Hopping("2 seconds", advance="1 second", grace=GRACE)),
+        "max": alike(reduce.reduce(stream, lambda old, new: max(old, new))),
+        "columns": alike(windows.aggregate(stream, F.sum("value"))),
+        "held": alike(suppress.until_time_limit(stream, 1500)),
     }
 
 
-def test_python_aggregates_of_windows_are_those_of_the_model(
-    spark: SparkSession, tmp_path: Path
-) -> None:
+def test_python_aggregates_are_those_of_the_model(spark: SparkSession, tmp_path: Path) -> None:
+    """Stream time is one for a query: what is held back waits for the grace of windows, too."""
     seed = Random().randrange(10**6)
     print(f"seed {seed}")
     batches = random_batches(Random(seed), count=4, size=30, values=range(10))
     runs = TwoRuns(tmp_path, [("string", "bigint")], batches)
     made = runs.run(labelled(folds(runs.topics[0].stream(spark))))
-    sessions = models.by_session(runs.seen, sorted, 1000, GRACE_MS, final=False)
-    assert by_batch(of("session", made), update_of) == told(sessions)
-    sliding = models.by_sliding(runs.seen, sorted, 700, GRACE_MS, final=True)
-    assert by_batch(of("sliding-final", made), update_of) == told(sliding)
     spans = (2000, 1000, GRACE_MS)
-    hopping = models.by_time(runs.seen, sorted, spans, final=True, native=False)
-    assert by_batch(of("hopping-final", made), update_of) == told(hopping)
+    wanted = {
+        "sliding": models.by_sliding(runs.seen, sorted, 700, GRACE_MS, final=True),
+        "hopping": models.by_time(runs.seen, sorted, spans, final=True, native=False),
+        "max": models.by_key(runs.seen, lambda values: [max(values)]),
+        "columns": models.by_key(runs.seen, lambda values: [sum(values)]),
+        "held": [
+            [update._replace(value=[update.value]) for update in updates]
+            for updates in models.held_back(runs.seen, 1500, GRACE_MS)
+        ],
+    }
+    for name, updates in wanted.items():
+        assert by_batch(of(name, made), update_of) == told(updates), name
 
 
 def natives(stream: DataFrame, *, final: bool) -> dict[str, DataFrame]:
@@ -135,10 +145,8 @@ def test_final_aggregates_of_columns_come_once_when_a_window_has_closed(
     assert by_batch(of("session", made), update_of) == told(sessions)
 
 
-def test_aggregates_without_windows_and_columns_of_open_windows(
-    spark: SparkSession, tmp_path: Path
-) -> None:
-    """Windows that Spark does not know, aggregated by Spark's columns; and plain keys."""
+def test_columns_of_windows_that_spark_does_not_know(spark: SparkSession, tmp_path: Path) -> None:
+    """Sessions that are open, and sliding windows."""
     seed = Random().randrange(10**6)
     print(f"seed {seed}")
     batches = random_batches(Random(seed), count=4, size=25, values=[*range(9), None])
@@ -165,23 +173,3 @@ def test_aggregates_without_windows_and_columns_of_open_windows(
     assert by_batch(of("session", made), update_of) == told(sessions)
     sliding = models.by_sliding(runs.seen, count_and_sum, 700, GRACE_MS, final=False)
     assert by_batch(of("sliding", made), update_of) == told(sliding)
-
-
-def test_reduce_count_and_suppression_by_key(spark: SparkSession, tmp_path: Path) -> None:
-    seed = Random().randrange(10**6)
-    print(f"seed {seed}")
-    batches = random_batches(Random(seed), count=4, size=25, values=[*range(9), None])
-    runs = TwoRuns(tmp_path, [("string", "bigint")], batches)
-    stream = runs.topics[0].stream(spark)
-    made = runs.run(
-        labelled(
-            {
-                "max": reduce.reduce(stream, lambda old, new: max(old, new)),
-                "columns": windows.aggregate(stream, F.sum("value")),
-                "held": suppress.until_time_limit(stream, 1500),
-            }
-        )
-    )
-    assert by_batch(of("max", made), update_of) == told(models.by_key(runs.seen, max))
-    assert by_batch(of("columns", made), update_of) == told(models.by_key(runs.seen, sum))
-    assert by_batch(of("held", made), update_of) == told(models.held_back(runs.seen, 1500))

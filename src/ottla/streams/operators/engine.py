@@ -57,11 +57,17 @@ def run(
     grace_ms: int | None = None,
     buckets: int = BUCKETS,
 ) -> DataFrame:
-    """Results as text: `Columns` takes it apart. With `grace_ms` there is stream time."""
+    """Results as `Columns` reads them. With `grace_ms` there is stream time."""
     mode = "None" if grace_ms is None else "EventTime"
-    return grouped_rows(inputs, grace_ms, buckets).transformWithState(
+    text = grouped_rows(inputs, grace_ms, buckets).transformWithState(
         _Buckets(operator), "row string", "Update", mode
     )
+    return in_parts(text)
+
+
+def in_parts(text: DataFrame) -> DataFrame:
+    """In a step of its own: else Spark would part the text once for each column made of it."""
+    return text.select(F.split("row", PART).alias("parts"))
 
 
 def grouped_rows(inputs: Sequence[Input], grace_ms: int | None, buckets: int) -> GroupedData:
@@ -101,7 +107,7 @@ class Columns:
     """The fields of results, as columns."""
 
     def __init__(self) -> None:
-        parts = F.split("row", PART)
+        parts = F.col("parts")
         self._parts = {name: parts[number] for number, name in enumerate(RESULT_FIELDS)}
 
     def value(self, name: str, kind: DataType) -> Column:

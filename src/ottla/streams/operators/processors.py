@@ -29,7 +29,7 @@ from ottla.streams.operators.context import (
     Processor,
     ProcessorRecord,
 )
-from ottla.streams.operators.engine import BUCKETS, Columns, Input, grouped_rows
+from ottla.streams.operators.engine import BUCKETS, Columns, Input, grouped_rows, in_parts
 from ottla.streams.operators.failures import MARK, FunctionFailed, Guard
 from ottla.streams.operators.packing import Codec
 from ottla.streams.operators.records import Record, Result, in_order
@@ -78,7 +78,7 @@ def process(
     ]
     if settings.set_aside:
         shown += columns.errors(schema["key"].dataType, schema["value"].dataType)
-    return text.select(*shown)
+    return in_parts(text).select(*shown)
 
 
 def ends_by_itself(settings: Settings) -> bool:

@@ -245,6 +245,8 @@ def test_the_topic_of_decisions_may_be_deleted_between_batches(bootstrap: str, t
     sink.batch(0)
     with Admin(bootstrap_servers=bootstrap) as admin:
         admin.delete_topic(sink.decisions)
+        while sink.decisions in admin.list_topics():
+            time.sleep(0.05)
     sink.batch(1)
     assert sink.values() == expected(0, 1)
 

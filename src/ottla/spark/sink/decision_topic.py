@@ -31,10 +31,7 @@ READ_S: Final = 60
 
 
 async def ensure(cluster: Cluster, topic: str) -> None:
-    """Make the topic if there is none."""
-    known = cluster.view.topics.get(topic)
-    if known is not None and known.partitions:
-        return
+    """Make the topic if there is none. Brokers are asked each time: it may have been deleted."""
     try:
         await cluster.topic(topic)
     except TopicMissing:

@@ -10,8 +10,10 @@ from typing import Any, NamedTuple
 from ottla import TopicPartition
 from ottla.blocking import Admin, Consumer, Producer
 
-T0 = 1_700_000_000_000
-"""A moment to count from, in milliseconds: the start of a minute would be 20 s later."""
+_HOUR_MS = 3_600_000
+T0 = (int(time.time() * 1000) // _HOUR_MS - 3) * _HOUR_MS + 40_000
+"""A moment to count from, in milliseconds: not so old that a broker deletes it, and 20 s before the
+start of a minute."""
 
 READ_MAX_S = 30
 

@@ -44,7 +44,12 @@ def all_rows(outputs: tuple[Output, ...], flow: Flow, dead: DeadLetters) -> list
 
 
 def write(frames: list[DataFrame], settings: Settings, transaction: str, version: int) -> None:
-    """Done at most once for each version."""
+    """Done at most once for each version.
+
+    Several outputs are written by as many tasks as run at a time: each has a transaction.
+    """
     together = reduce(DataFrame.unionByName, frames)
+    if len(frames) > 1:
+        together = together.coalesce(together.sparkSession.sparkContext.defaultParallelism)
     writer = together.write.format("ottla").options(**settings.to_spark())
     writer.option("txnAppId", transaction).option("txnVersion", version).mode("append").save()

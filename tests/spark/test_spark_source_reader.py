@@ -329,6 +329,9 @@ def test_a_table_is_everything_between_two_places(desk: Desk) -> None:
         ValueError, match="start offset 2 is greater than the resolved end offset 0"
     ):
         ranges(BatchReader(backwards, spark_schema()))
+    beyond = desk.options(endingOffsets=f'{{"{desk.topic}":{{"0":99,"1":-1}}}}')
+    with pytest.raises(ValueError, match="is 99, but it ends at offset 5"):
+        ranges(BatchReader(beyond, spark_schema()))
 
 
 def test_another_schema_is_refused(desk: Desk) -> None:

@@ -154,9 +154,11 @@ def test_a_circle_can_be_drawn() -> None:
 
 
 def test_text_in_pictures_is_escaped() -> None:
-    app = App("<&>")
-    app.stream("in").to("out")
-    assert "<title>&lt;&amp;&gt;</title>" in app.picture(form="svg")
+    app = App("escapes")
+    app.stream("<&>").to("out")
+    drawing = app.picture(form="svg")
+    assert "&lt;&amp;&gt;" in drawing
+    assert "<&>" not in drawing
 
 
 def test_an_unknown_form_is_refused(tmp_path: Path) -> None:

@@ -174,3 +174,13 @@ def test_forms_are_the_same_if_they_are_written_the_same() -> None:
     assert Json("a int") == Json("a int") != Json("a string")
     assert len({Json("a int"), Json("a int"), String(), String()}) == 2
     assert str(Windowed(String(), "60 s")) == "1 minute windows of string"
+
+
+def test_what_is_no_function_no_form_or_no_name_is_refused_at_once() -> None:
+    app = App("payments")
+    with pytest.raises(BadTopology, match=r"'a > 1' is no function"):
+        app.stream("a").filter("a > 1")  # type: ignore[arg-type]
+    with pytest.raises(BadTopology, match=r"value is 'string'; it must be a form"):
+        app.stream("a", value="string")  # type: ignore[arg-type]
+    with pytest.raises(BadTopology, match="cannot be a name"):
+        App("a b/../c")

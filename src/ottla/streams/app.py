@@ -25,6 +25,7 @@ from ottla.streams.table import GlobalTable, Table
 from ottla.streams.topology import Node, Topology
 from ottla.streams.topology.ends import GlobalSource, Sink, Source
 from ottla.streams.topology.operation import Function, Operation
+from ottla.streams.topology.topology import checked_name
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -50,6 +51,7 @@ class App:
         """
         if not app_id:
             raise BadTopology("an application needs a name: App('payments')")
+        checked_name(app_id)
         self._settings = Settings(app_id, bootstrap_servers, dead_letters, dict(options or {}))
         self._topology = Topology()
 

@@ -9,6 +9,7 @@ from pyspark.sql.datasource import DataSourceReader, InputPartition
 from pyspark.sql.types import StructType
 
 from ottla.protocol.uuids import ZERO_UUID
+from ottla.spark.source.limits import AtOffsets
 from ottla.spark.source.offset_finder import OffsetFinder
 from ottla.spark.source.offsets import Offsets
 from ottla.spark.source.options import batch_options
@@ -27,6 +28,8 @@ class BatchReader(DataSourceReader):
         try:
             start = finder.resolved(finder.places(self._options.starting, starting=True))
             until = finder.resolved(finder.places(self._options.ending, starting=False))
+            if isinstance(self._options.ending, AtOffsets):
+                _check_there(until, finder.latest())
         finally:
             finder.close()
         ids = finder.topic_ids
@@ -39,6 +42,15 @@ class BatchReader(DataSourceReader):
         # Spark asks for one partition of its own when there are none.
         if isinstance(partition, RangePartition):
             yield from read_range(self._options, partition.range, partition.topic_id)
+
+
+def _check_there(until: Offsets, ends: Offsets) -> None:
+    for one in sorted(until.keys() & ends.keys()):
+        if until[one] > ends[one]:
+            raise ValueError(
+                f"endingOffsets of {one} is {until[one]}, but it ends at offset {ends[one]}; "
+                "-1 stands for the latest"
+            )
 
 
 def _ranges(start: Offsets, until: Offsets) -> list[Range]:

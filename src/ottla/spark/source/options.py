@@ -79,7 +79,7 @@ class SourceOptions:
 
 
 def includes_headers(options: Mapping[str, str]) -> bool:
-    return _truth(options, "includeheaders", default=False)
+    return _truth(options, "includeHeaders", default=False)
 
 
 def check_options(options: Mapping[str, str]) -> None:
@@ -122,7 +122,7 @@ def _options(given: Mapping[str, str], starting: int) -> SourceOptions:
         min_partitions=_positive(given, "minPartitions"),
         max_records=_positive(given, "maxRecordsPerPartition"),
         headers=includes_headers(given),
-        fail_on_data_loss=_truth(given, "failondataloss", default=True),
+        fail_on_data_loss=_truth(given, "failOnDataLoss", default=True),
         offset_attempts=_positive(given, "fetchOffset.numRetries") or 3,
         offset_pause_ms=_whole(given, "fetchOffset.retryIntervalMs", 1_000),
         poll_timeout_ms=_positive(given, "kafkaConsumer.pollTimeoutMs") or _POLL_TIMEOUT_MS,
@@ -161,9 +161,9 @@ _BYTES = (
 )
 _REFUSED = {
     "auto.offset.reset": (
-        ". Instead set the source option 'startingoffsets' to 'earliest' or 'latest' to specify "
+        ". Instead set the source option 'startingOffsets' to 'earliest' or 'latest' to specify "
         "where to start. Structured Streaming manages which offsets are consumed internally, so "
-        "that no data is missed when topics or partitions are added; 'startingoffsets' counts "
+        "that no data is missed when topics or partitions are added; 'startingOffsets' counts "
         "when a query is new, and resuming goes on where the query left off."
     ),
     "key.deserializer": _BYTES.format("keys"),
@@ -210,7 +210,7 @@ def _whole(given: Mapping[str, str], name: str, default: int) -> int:
 
 
 def _truth(given: Mapping[str, str], name: str, *, default: bool) -> bool:
-    text = given.get(name, str(default)).strip().lower()
+    text = given.get(name.lower(), str(default)).strip().lower()
     if text not in ("true", "false"):
         raise ValueError(f"{name} must be true or false, got {text!r}")
     return text == "true"

@@ -9,9 +9,10 @@ from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass
+from dataclasses import dataclass, fields
 
 from ottla.streams.errors import BadTopology
+from ottla.streams.serdes.serde import Serde
 from ottla.streams.topology.ends import GlobalSource, Sink, Source
 from ottla.streams.topology.operation import Operation
 
@@ -55,9 +56,12 @@ class Topology:
     ) -> Node:
         """`family` is what the name begins with; the node's own kind of records says it if not."""
         family = family or ("KTABLE" if table else "KSTREAM")
-        name = self.numbered(f"{family}-{operation.kind}-") if named is None else _checked(named)
+        name = (
+            self.numbered(f"{family}-{operation.kind}-") if named is None else checked_name(named)
+        )
         if name in self._nodes:
             raise BadTopology(f"two nodes are named {name!r}: give each a name of its own")
+        _check_arguments(operation, name)
         for parent in parents:
             if self._nodes.get(parent.name) is not parent:
                 raise BadTopology(f"{parent.name} belongs to another application than {name}")
@@ -73,7 +77,7 @@ class Topology:
         return name
 
     def _take_store(self, store: str) -> None:
-        if _checked(store) in self._stores:
+        if checked_name(store) in self._stores:
             raise BadTopology(f"two stores are named {store!r}: give each a name of its own")
         self._stores.add(store)
 
@@ -104,7 +108,20 @@ class Topology:
         return list(dict.fromkeys(found))
 
 
-def _checked(name: str) -> str:
+def _check_arguments(operation: Operation, name: str) -> None:
+    """What Python would notice only when the query runs, on another machine perhaps."""
+    for field in fields(operation):
+        given = getattr(operation, field.name)
+        if field.name == "function" and not callable(given):
+            raise BadTopology(f"{name}: {given!r} is no function; such as lambda r: r.value > 10")
+        if field.name in ("key", "value") and not isinstance(given, Serde | None):
+            raise BadTopology(
+                f"{name}: {field.name} is {given!r}; it must be a form such as String() or "
+                "Json('amount double')"
+            )
+
+
+def checked_name(name: str) -> str:
     if not _LEGAL.fullmatch(name):
         raise BadTopology(
             f"{name!r} cannot be a name: it becomes a part of names of topics and folders, so it"

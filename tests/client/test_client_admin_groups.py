@@ -14,7 +14,8 @@ from confluent_kafka import Consumer
 from ottla.client.admin.admin import Admin
 from ottla.client.admin.group_values import PartitionLag
 from ottla.client.errors import GroupActive, GroupMissing
-from ottla.client.values import OffsetAndMetadata, TopicPartition
+from ottla.client.producer.producer import Producer
+from ottla.client.values import GroupMetadata, OffsetAndMetadata, TopicPartition
 from ottla.protocol.errors import ErrorCode, KafkaError
 
 
@@ -54,6 +55,7 @@ def test_offsets_are_set_read_and_forgotten_from_outside(group_broker: Broker, t
         found = await admin.list_group_offsets(topic)
         assert found[first].offset == 0
         assert found[second].metadata == "by hand"
+        assert set(await admin.list_group_offsets(topic, [second])) == {second}
         assert await admin.delete_group_offsets(topic, [first]) == {first: None}
         assert set(await admin.list_group_offsets(topic)) == {second}
         await admin.delete_group(topic)
@@ -61,6 +63,27 @@ def test_offsets_are_set_read_and_forgotten_from_outside(group_broker: Broker, t
             await admin.describe_group(topic)
         with pytest.raises(GroupMissing):
             await admin.delete_group_offsets(topic, [first])
+
+    administer(group_broker.address, work)
+
+
+def test_stable_offsets_are_waited_for(group_broker: Broker, topic: str) -> None:
+    """Also the first of a group, which nothing was committed by before."""
+    place = TopicPartition(topic, 0)
+
+    async def work(admin: Admin) -> None:
+        await admin.create_topic(topic)
+        sender = Producer(bootstrap_servers=group_broker.address, transactional_id=topic)
+        async with sender:
+            await sender.init_transactions()
+            await sender.begin_transaction()
+            await sender.send_offsets_to_transaction({place: 7}, GroupMetadata(topic))
+            assert await admin.list_group_offsets(topic, [place]) == {}
+            stable = asyncio.create_task(admin.list_group_offsets(topic, [place], stable=True))
+            await asyncio.sleep(0.2)
+            assert not stable.done()
+            await sender.commit_transaction()
+            assert (await stable)[place].offset == 7
 
     administer(group_broker.address, work)
 

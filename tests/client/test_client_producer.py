@@ -571,13 +571,14 @@ def test_a_producer_can_share_the_runtime_and_the_cluster_of_others(
         async with producer(bootstrap, runtime=runtime) as sender:
             await sender.send_and_wait(topic, b"x")
         async with Cluster.of(ClientSettings(bootstrap_servers=bootstrap), runtime) as cluster:
-            async with Producer.over(cluster, linger_ms=0) as sender:
-                await sender.send_and_wait(topic, b"y")
+            for value in (b"y", b"z"):  # the second finds the topic known
+                async with Producer.over(cluster, linger_ms=0, max_block_ms=5_000) as sender:
+                    await sender.send_and_wait(topic, value)
             assert await cluster.any_broker()
         await runtime.close()
 
     run(main)
-    assert values(bootstrap, topic) == [b"x", b"y"]
+    assert values(bootstrap, topic) == [b"x", b"y", b"z"]
 
 
 # Memory

@@ -154,8 +154,9 @@ def test_it_can_be_ended_again_and_again_the_same_way_and_not_the_other(
             for _ in range(3):
                 await same(text)
             happened = "committed" if commit else "aborted"
-            with pytest.raises(PreparedTransactionLost, match=f"it was {happened}"):
+            with pytest.raises(PreparedTransactionLost, match=f"it was {happened}") as lost:
                 await other(text)
+            assert lost.value.was_aborted is not commit
             await same(text)
 
     run(main)
@@ -171,8 +172,10 @@ def test_one_that_took_too_long_cannot_be_committed(
         found = await prepared(bootstrap, topic, transaction_timeout_ms=1_000)
         await until_aborted_by_time(bootstrap, topic)
         async with Admin(bootstrap_servers=bootstrap) as admin:
-            with pytest.raises(PreparedTransactionLost, match="transaction_timeout_ms had passed"):
+            too_late = "transaction_timeout_ms had passed"
+            with pytest.raises(PreparedTransactionLost, match=too_late) as lost:
                 await admin.commit_prepared(found)
+            assert lost.value.was_aborted
             if protocol == 2:  # by the first one, a timeout looks like another producer
                 await admin.abort_prepared(found)
 

@@ -44,6 +44,7 @@ from ottla.spark.sink.errors import (
     LostTransactions,
     Overtaken,
     TransactionsGone,
+    WrittenInPart,
 )
 
 log = logging.getLogger("ottla.spark")
@@ -157,7 +158,9 @@ async def commit_all(ledger: Ledger, write: Write) -> None:
     gone = await ledger.gone(write.parts)
     if gone:
         raise TransactionsGone(write.app, write.version, gone)
-    await _commit_or_raise(ledger, write, write.parts)
+    outcomes = await ledger.commit(write.parts)
+    if not set(outcomes.values()) <= {Outcome.COMMITTED}:
+        raise WrittenInPart(outcomes)
     head = Head(write.version, write.turn, 0, write.run, finished=True)
     try:
         await _end_stragglers(ledger, head)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING
 
@@ -46,18 +47,23 @@ class TransactionsGone(SinkError):
         )
 
 
+class WrittenInPart(SinkError):
+    def __init__(self, outcomes: Mapping[Part, Outcome]) -> None:
+        super().__init__(
+            "the table was written in part, because brokers ended some of its transactions before "
+            f"they were committed: {_counts(outcomes)}. Is kafka.transaction.timeout.ms long "
+            "enough? With the options txnAppId and txnVersion such a write can be completed"
+        )
+
+
 class LostTransactions(SinkError):
     def __init__(self, app: str, version: int, outcomes: Mapping[Part, Outcome]) -> None:
-        counts: dict[str, int] = {}
-        for outcome in outcomes.values():
-            counts[outcome.name.lower()] = counts.get(outcome.name.lower(), 0) + 1
-        told = ", ".join(f"{count} {name}" for name, count in sorted(counts.items()))
         super().__init__(
             f"version {version} of {app!r} was decided, but not all of its transactions were "
-            f"committed before they timed out: {told}. Set the option lostTransactions to "
-            "'rewrite' to write the rows of those tasks that are not known to be committed once "
-            "more (right if a task has the same rows each time), or to 'skip' to go on without "
-            "them"
+            f"committed before they timed out: {_counts(outcomes)}. Set the option "
+            "lostTransactions to 'rewrite' to write the rows of those tasks that are not known to "
+            "be committed once more (right if a task has the same rows each time), or to 'skip' "
+            "to go on without them"
         )
 
 
@@ -69,3 +75,9 @@ class DecisionUnreadable(SinkError):
             "rows of the version are committed is not known. Set the option lostTransactions to "
             "'skip' to take it for done, or to 'rewrite' to write it once more"
         )
+
+
+def _counts(outcomes: Mapping[Part, Outcome]) -> str:
+    """Such as: 1 aborted, 3 committed."""
+    counts = Counter(outcome.name.lower() for outcome in outcomes.values())
+    return ", ".join(f"{count} {name}" for name, count in sorted(counts.items()))

@@ -42,6 +42,9 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.path.parent.name in SPARK_FOLDERS or "spark" in item.path.stem:
             item.add_marker(pytest.mark.xdist_group("spark"))
+            # A call to the JVM that is cut short leaves the session of all tests unusable.
+            if item.get_closest_marker("timeout") is None:
+                item.add_marker(pytest.mark.timeout(400))
     if TARGET == "kafka":
         skip = pytest.mark.skip(reason="asks for something that Kafka does not promise")
         for item in items:

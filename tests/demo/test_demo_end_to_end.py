@@ -16,7 +16,7 @@ from broker_harness import missing
 from ottla.cli.demo import what_is_missing
 
 OTTLA = Path(sys.executable).parent / "ottla"
-RUN_TIMEOUT_S = 240
+RUN_TIMEOUT_S = 400
 
 
 @pytest.fixture(autouse=True)

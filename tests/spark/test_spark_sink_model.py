@@ -146,7 +146,7 @@ def test_a_driver_may_sleep_through_two_batches_of_another() -> None:
     asyncio.run(main())
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(turns=st.lists(st.integers(1, 30), min_size=3, max_size=8), protocol=st.sampled_from([1, 2]))
 def test_two_drivers_may_change_places_often(turns: list[int], protocol: int) -> None:
     asyncio.run(change_places(turns, protocol, batches=3))
@@ -192,7 +192,7 @@ async def go_on(world: World, who: int, steps: int) -> None:
         await world.scheduler.go([one[0] for one in world.scheduler.waiting].index(actor))
 
 
-@settings(max_examples=200, deadline=None)
+@settings(max_examples=100, deadline=None)
 @given(
     story=st.lists(EVENT, max_size=20), protocol=st.sampled_from([1, 2]), speculative=st.booleans()
 )

@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from ottla.streams import Running
 
 LOOK_EVERY_S = 0.3
+RECORDS_PER_BATCH = 10_000
 WORKER_LATE = "Python worker failed to connect back"
 
 
@@ -39,7 +40,12 @@ def main(bootstrap: str, folder: str) -> int:
     spark = spark_session("ottla-demo", master="local[2]", options=options, log_file=log)
     app = pipeline.payments_app(bootstrap)
     try:
-        with app.start(spark, checkpoints=f"{folder}/checkpoints", trigger="1 second") as running:
+        with app.start(
+            spark,
+            checkpoints=f"{folder}/checkpoints",
+            trigger="1 second",
+            max_records_per_batch=RECORDS_PER_BATCH,
+        ) as running:
             archive = Archive(spark, bootstrap, Path(folder))
             _say(event="started")
             if _watch(running, archive, orders) == "finish":

@@ -31,6 +31,8 @@ class Figures:
     latencies_s: deque[float] = field(default_factory=lambda: deque(maxlen=LATENCIES_KEPT))
     notes: list[str] = field(default_factory=list)
     sent: int = 0
+    batches: int = 0
+    """Of all queries, those that had rows."""
     _samples: deque[tuple[float, int]] = field(default_factory=deque)
 
     def batch_done(self, told: dict[str, Any]) -> None:
@@ -39,6 +41,7 @@ class Figures:
         one.end = _records(told["end"]) or one.end
         if told["rows"]:
             one.rows, one.ms = told["rows"], told["ms"]
+            self.batches += 1
 
     def alert(self, alert: dict[str, Any], sent_at: float | None) -> None:
         self.alerts[alert["rule"]] += 1

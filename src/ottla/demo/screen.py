@@ -37,7 +37,7 @@ class Screen:
             self._live = None
 
     def say(self, text: str) -> None:
-        self._console.print(text, highlight=False)
+        self._console.print(text, highlight=False, soft_wrap=True)
 
     def show(self, left: str) -> None:
         """The figures of now; `left` says what is still to come."""
@@ -87,8 +87,8 @@ class Screen:
 def show_checks(console: Console, checks: list[Check]) -> None:
     for check in checks:
         mark = "[green]right[/]" if check.good else "[red]WRONG[/]"
-        console.print(f"{mark}  {check.claim}: ", end="", highlight=False)
-        console.print(check.detail, markup=False, highlight=False)
+        console.print(f"{mark}  {check.claim}: ", end="", highlight=False, soft_wrap=True)
+        console.print(check.detail, markup=False, highlight=False, soft_wrap=True)
 
 
 def _seconds(value: float | None) -> str:

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator
 from contextlib import ExitStack, contextmanager
 from dataclasses import dataclass
 from pathlib import Path
+from typing import NamedTuple
 
 from rich.console import Console
 
@@ -30,6 +31,7 @@ LOOK_EVERY_S = 0.2
 KILL_DRIVER_AT, KILL_BROKER_AT = 0.3, 0.6
 """Shares of the run."""
 BROKER_DOWN_S = 1.0
+MISHAP_PATIENCE_S = 40.0
 
 
 @dataclass(frozen=True)
@@ -68,6 +70,12 @@ def workspace(data: Path | None) -> Iterator[Path]:
         shutil.rmtree(folder, ignore_errors=True)
 
 
+class Mishap(NamedTuple):
+    at: float
+    """The share of the run; later if Spark has done nothing since the last one."""
+    happen: Callable[[], None]
+
+
 class Show:
     def __init__(
         self, options: Options, console: Console, folder: Path, cleanup: ExitStack
@@ -80,6 +88,8 @@ class Show:
         self._screen = Screen(console, self._figures)
         self._world = World.make(options.seed)
         self._cluster = Cluster(folder)
+        self._batches_then = 0
+        self._calm_since = 0.0
 
     def run(self) -> int:
         terminals, spark = self._start()
@@ -118,16 +128,24 @@ class Show:
     # The run itself.
 
     def _play(self, terminals: Terminals, spark: SparkDriver) -> None:
-        began = time.monotonic()
+        began = self._calm_since = time.monotonic()
         mishaps = self._mishaps(spark) if self._options.chaos else []
-        while (share := self._share_done(began, terminals)) < 1:
+        while (share := self._share_done(began, terminals)) < 1 or mishaps:
+            if share >= 1:
+                terminals.close()
             if terminals.failure is not None:
                 raise terminals.failure
-            if mishaps and share >= mishaps[0][0]:
-                mishaps.pop(0)[1]()
+            if mishaps and share >= mishaps[0].at and self._has_worked_since():
+                mishaps.pop(0).happen()
+                self._batches_then, self._calm_since = self._figures.batches, time.monotonic()
             spark.look_after()
             self._screen.show(self._left(share))
             time.sleep(LOOK_EVERY_S)
+
+    def _has_worked_since(self) -> bool:
+        """Whether Spark has done a batch since the last mishap, or takes too long for that."""
+        waited_s = time.monotonic() - self._calm_since
+        return self._figures.batches > self._batches_then or waited_s > MISHAP_PATIENCE_S
 
     def _share_done(self, began: float, terminals: Terminals) -> float:
         if self._options.events is not None:
@@ -136,13 +154,13 @@ class Show:
 
     def _left(self, share: float) -> str:
         if self._options.events is not None:
-            return f"{share:.0%} sent"
+            return f"{min(1, share):.0%} sent"
         return f"{max(0, round(self._options.seconds * (1 - share)))} s to go"
 
-    def _mishaps(self, spark: SparkDriver) -> list[tuple[float, Callable[[], None]]]:
+    def _mishaps(self, spark: SparkDriver) -> list[Mishap]:
         return [
-            (KILL_DRIVER_AT, lambda: self._kill_driver(spark)),
-            (KILL_BROKER_AT, self._kill_broker),
+            Mishap(KILL_DRIVER_AT, lambda: self._kill_driver(spark)),
+            Mishap(KILL_BROKER_AT, self._kill_broker),
         ]
 
     def _kill_driver(self, spark: SparkDriver) -> None:

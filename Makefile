@@ -10,7 +10,7 @@ COMPILE := $(BIN)/uv pip compile --quiet --universal --generate-hashes --no-emit
 	--custom-compile-command 'make lock' pyproject.toml
 COMPILED := setup.py $(wildcard src/ottla/records/native/*.pyx src/ottla/records/native/*.pxd)
 
-.PHONY: run setup setup-spark demo test check format bench sim soak soak-spark lock clean
+.PHONY: run setup setup-spark demo test test-spark check format bench sim soak soak-spark lock clean
 
 run: $(RUN_READY)  ## start a broker on localhost:9092, data under ./data
 	@exec $(BIN)/ottla start --data data
@@ -22,8 +22,11 @@ setup-spark: $(SPARK_READY)  ## and what pipelines need: PySpark, and Java where
 demo: $(SPARK_READY)  ## card payments through a broker and Spark, live, and verified: ARGS="--chaos --seconds 90"
 	@$(BIN)/ottla demo $(ARGS)
 
-test: $(DEV_READY)  ## every test
-	$(BIN)/pytest -n 2 --dist loadgroup $(ARGS)
+test: $(DEV_READY)  ## every test but those of test-spark
+	$(BIN)/pytest -n 2 --dist loadgroup -m 'not own_jvm' $(ARGS)
+
+test-spark: $(DEV_READY)  ## those that start Spark in processes of their own: kills, managed pipelines, the demo
+	$(BIN)/pytest -m own_jvm $(ARGS)
 
 check: $(DEV_READY)  ## lint, format and types
 	$(BIN)/ruff check .

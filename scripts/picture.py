@@ -1,11 +1,13 @@
-"""Makes docs/images/running.svg: a real session with a real broker, as a terminal shows it.
+"""Makes docs/images/running.svg and demo.svg: real sessions, as a terminal shows them.
 
 python scripts/picture.py
+python scripts/picture.py demo      (needs Spark)
 """
 
 import os
 import re
 import subprocess
+import sys
 import tempfile
 from pathlib import Path
 
@@ -13,7 +15,7 @@ from rich.console import Console
 from rich.text import Text
 
 ROOT = Path(__file__).parents[1]
-PICTURE = ROOT / "docs" / "images" / "running.svg"
+PICTURES = ROOT / "docs" / "images"
 OTTLA = ROOT / ".venv" / "bin" / "ottla"
 WIDTH = 96
 
@@ -26,6 +28,9 @@ SESSION = (
 
 
 def main() -> None:
+    if sys.argv[1:] == ["demo"]:
+        draw("demo", [("make demo", run("ottla demo --seconds 45"))])
+        return
     with tempfile.TemporaryDirectory() as folder:
         broker = subprocess.Popen(
             [OTTLA, "start", "--data", "data", "--listener", "localhost:9092"],
@@ -36,7 +41,7 @@ def main() -> None:
         assert broker.stdout is not None
         try:
             ready = broker.stdout.readline().replace(folder, "/home/me")
-            draw(ready, [(command, run(command)) for command in SESSION])
+            draw("running", [("make run", ready), *((one, run(one)) for one in SESSION)])
         finally:
             broker.terminate()
             broker.wait(10)
@@ -53,17 +58,15 @@ def run(command: str) -> str:
     return done.stdout + done.stderr
 
 
-def draw(ready: str, steps: list[tuple[str, str]]) -> None:
+def draw(name: str, steps: list[tuple[str, str]]) -> None:
     console = Console(record=True, width=WIDTH, file=open(os.devnull, "w"))  # noqa: SIM115
-    prompt(console, "make run")
-    console.print(Text(ready))
     for command, shown in steps:
         prompt(console, command)
         console.print(Text(shown))
-    PICTURE.parent.mkdir(exist_ok=True)
+    PICTURES.mkdir(exist_ok=True)
     # The fonts of the reader's machine will do: a picture must not fetch anything.
     picture = re.sub(r"@font-face \{.*?\}", "", console.export_svg(title="Ottla"), flags=re.DOTALL)
-    PICTURE.write_text(re.sub(r"<!--.*?-->", "", picture, flags=re.DOTALL))
+    (PICTURES / f"{name}.svg").write_text(re.sub(r"<!--.*?-->", "", picture, flags=re.DOTALL))
 
 
 def prompt(console: Console, command: str) -> None:

@@ -24,6 +24,9 @@ if TYPE_CHECKING:
 
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line("markers", "ottla_only: asks for something that Kafka does not promise")
+    config.addinivalue_line(
+        "markers", "own_jvm: starts Spark in processes of its own: make test-spark"
+    )
     # kafka-python reads its own resources in a way that Python has since deprecated.
     config.addinivalue_line("filterwarnings", "ignore:(read|open)_text is deprecated")
     # A shell starts what it runs in the background deaf to Ctrl-C, and so would be all it starts.
@@ -36,12 +39,18 @@ def pytest_configure(config: pytest.Config) -> None:
 # Each of these keeps two cores busy with a JVM and its Python workers. One after the other, in one
 # worker of the suite (`--dist loadgroup`), they share a session and do not starve each other.
 SPARK_FOLDERS = {"spark", "streams", "pipelines", "demo"}
+OWN_JVM = {
+    *("test_demo_end_to_end", "test_interop_spark_connector", "test_pipelines_managed"),
+    *("test_pipelines_python", "test_spark_sink_crashes", "test_spark_source_model"),
+}
 
 
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.path.parent.name in SPARK_FOLDERS or "spark" in item.path.stem:
             item.add_marker(pytest.mark.xdist_group("spark"))
+            if item.path.stem in OWN_JVM:
+                item.add_marker(pytest.mark.own_jvm)
             # A call to the JVM that is cut short leaves the session of all tests unusable.
             if item.get_closest_marker("timeout") is None:
                 item.add_marker(pytest.mark.timeout(400))

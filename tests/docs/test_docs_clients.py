@@ -10,7 +10,8 @@ from bench.brokers import Broker
 
 ROOT = Path(__file__).parents[2]
 PAGES = [ROOT / "README.md", *sorted((ROOT / "docs" / "clients").glob("*.md"))]
-EXAMPLES = sorted((ROOT / "examples").glob("*.py"))
+# Those of streams are for tests/streams.
+EXAMPLES = sorted(set((ROOT / "examples").glob("*.py")) - set(ROOT.glob("examples/streams_*.py")))
 HERE = "localhost:9092"
 LIMIT_S = 60
 
@@ -19,7 +20,8 @@ def blocks() -> list[tuple[str, str]]:
     found = []
     for page in PAGES:
         for number, code in enumerate(re.findall(r"```python\n(.*?)```", page.read_text(), re.S)):
-            found.append((f"{page.stem}-{number}", code))
+            if "ottla.spark" not in code:
+                found.append((f"{page.stem}-{number}", code))
     return found
 
 

@@ -1,15 +1,19 @@
-"""The programs of the page on streams can be built; the first is run as an example."""
+"""The programs of the pages on streams can be built; word count is run as an example."""
 
 from __future__ import annotations
 
 import re
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
 
 from ottla.streams import App, BadTopology
 
-PAGE = Path(__file__).parents[2] / "docs" / "streams" / "README.md"
+ROOT = Path(__file__).parents[2]
+PAGE = ROOT / "docs" / "streams" / "README.md"
+EXAMPLE = ROOT / "examples" / "streams_word_count.py"
 BLOCKS = [
     code
     for code in re.findall(r"```python\n(.*?)```", PAGE.read_text(), re.S)
@@ -30,3 +34,21 @@ def test_the_programs_of_the_page_can_be_built(code: str) -> None:
 
 def test_the_page_has_programs() -> None:
     assert len(BLOCKS) >= 4
+
+
+def test_the_word_count_of_the_readme_can_be_built() -> None:
+    page = (ROOT / "README.md").read_text()
+    (code,) = (one for one in re.findall(r"```python\n(.*?)```", page, re.S) if "App(" in one)
+    names: dict[str, object] = {}
+    exec(compile(code.partition("app.start(")[0], "README.md", "exec"), names)
+    app = names["app"]
+    assert isinstance(app, App)
+    assert "Sub-topology: 0" in app.describe()
+
+
+@pytest.mark.own_jvm
+def test_the_example_runs(bootstrap: str) -> None:
+    code = EXAMPLE.read_text().replace("localhost:9092", bootstrap)
+    done = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, timeout=300)
+    assert done.returncode == 0, done.stderr
+    assert "a: 4" in done.stdout

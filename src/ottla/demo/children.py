@@ -143,22 +143,30 @@ def family_of(pid: int) -> list[int]:
 
 def end_all(pids: list[int], patience_s: float) -> None:
     """Wait for them to end by themselves, and no longer than that."""
-    deadline = time.monotonic() + patience_s
-    while time.monotonic() < deadline and any(map(_is_alive, pids)):
-        time.sleep(0.05)
+    _await_end(pids, patience_s)
     for pid in filter(_is_alive, pids):
         try:
             os.kill(pid, signal.SIGKILL)
         except ProcessLookupError:
             pass
+    _await_end(pids, FAMILY_PATIENCE_S)
+
+
+def _await_end(pids: list[int], patience_s: float) -> None:
+    deadline = time.monotonic() + patience_s
+    while any(map(_is_alive, pids)) and time.monotonic() < deadline:
+        time.sleep(0.02)
 
 
 def _is_alive(pid: int) -> bool:
+    """Not if it has ended and nobody has asked how."""
     try:
         os.kill(pid, 0)
+        return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     except ProcessLookupError:
         return False
-    return True
+    except OSError:
+        return not Path("/proc/self").exists()  # no such file: ended, or a system without /proc
 
 
 def _session(pid: int) -> int | None:

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from statistics import median
 from typing import Any
 
-LATENCIES_KEPT = 200
+LATENCIES_KEPT = 20
 RATE_OVER_S = 5.0
 
 

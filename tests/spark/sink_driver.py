@@ -47,21 +47,18 @@ class Driver:
         }
         return spark.readStream.format("ottla").options(**options).load()
 
-    def sink_options(self) -> dict[str, str]:
-        return {
-            "kafka.bootstrap.servers": self.settings["address"],
-            "topic": self.settings["target"],
-            **self.settings["sink"],
-        }
+    def sink_options(self, topic: str) -> dict[str, str]:
+        address = self.settings["address"]
+        return {"kafka.bootstrap.servers": address, "topic": topic, **self.settings["sink"]}
 
-    def copy(self, spark: SparkSession) -> DataStreamWriter:
+    def copy(self, spark: SparkSession, topic: str) -> DataStreamWriter:
         frame = self.source(spark).select("key", "value", "headers")
-        return frame.writeStream.format("ottla").options(**self.sink_options())
+        return frame.writeStream.format("ottla").options(**self.sink_options(topic))
 
-    def count(self, spark: SparkSession) -> DataStreamWriter:
+    def count(self, spark: SparkSession, topic: str) -> DataStreamWriter:
         """Update mode, by `foreachBatch`: the new count of each key that the batch touched."""
         frame = self.source(spark).groupBy("key").count()
-        options = {**self.sink_options(), "txnAppId": "counts"}
+        options = {**self.sink_options(topic), "txnAppId": "counts"}
 
         def write(counts: DataFrame, batch: int) -> None:
             told = counts.selectExpr("key", f"concat('{batch} ', count) AS value")
@@ -84,31 +81,36 @@ class Driver:
         }
         spark = spark_session("crashes", master="local[2,4]", options=options)
         self.tell("session")
-        while not (self.is_told("stop") or self.is_told("retired")):
-            query = self.start(spark)
-            self.tell("started", str(query.runId))
-            self.watch(query)
-        self.tell("ends")
-        spark.stop()
-
-    def start(self, spark: SparkSession) -> StreamingQuery:
-        made = self.count(spark) if self.settings["mode"] == "count" else self.copy(spark)
-        made = made.option("checkpointLocation", self.settings["checkpoint"])
-        return made.trigger(processingTime="0 seconds").start()
-
-    def watch(self, query: StreamingQuery) -> None:
-        last = -1
-        while query.isActive:
-            if self.is_told("stop"):
-                query.processAllAvailable()
-                query.stop()
-                return
-            progress = query.lastProgress
-            if progress is not None and progress["batchId"] != last:
-                last = progress["batchId"]
-                self.tell("batch", last)
+        running = {kind: self.start(spark, kind) for kind in self.queries()}
+        while not self.is_told("stop"):
+            for kind, query in running.items():
+                if not query.isActive:
+                    self.tell("failed", str(query.exception())[:20000])
+                    if self.is_told("retired"):
+                        return self.end(spark)
+                    running[kind] = self.start(spark, kind)
             time.sleep(LOOK_S)
-        self.tell("failed", str(query.exception())[:20000])
+        for query in running.values():
+            query.processAllAvailable()
+        return self.end(spark)
+
+    def queries(self) -> dict[str, tuple[str, str]]:
+        """By kind: the topic and the checkpoint."""
+        return {kind: (topic, place) for kind, topic, place in self.settings["queries"]}
+
+    def start(self, spark: SparkSession, kind: str) -> StreamingQuery:
+        topic, checkpoint = self.queries()[kind]
+        made = self.count(spark, topic) if kind == "count" else self.copy(spark, topic)
+        made = made.option("checkpointLocation", checkpoint)
+        query = made.trigger(processingTime="0 seconds").start()
+        self.tell("started", f"{kind} {query.runId}")
+        return query
+
+    def end(self, spark: SparkSession) -> None:
+        self.tell("ends")
+        for query in spark.streams.active:
+            query.stop()
+        spark.stop()
 
 
 if __name__ == "__main__":

@@ -4,8 +4,10 @@ from __future__ import annotations
 
 import pytest
 
+from ottla import TopicPartition
 from ottla.streams import App, BadTopology, JoinWindow, Tumbling
 from ottla.streams.plan import Plan, Query
+from ottla.streams.purge import used_offsets
 
 
 def anything(*_: object) -> None:
@@ -68,6 +70,7 @@ def test_a_chain_of_state_passes_through_an_internal_topic() -> None:
     assert shapes(app.plan()) == [("first", {"in"}, {topic}), ("second", {topic}, {"out"})]
     (internal,) = app.plan().internal_topics
     assert (internal.name, internal.compacted) == (topic, False)
+    assert [app.plan().own_topics(query) for query in app.plan().queries] == [[], [topic]]
 
 
 def test_a_table_with_state_is_carried_by_a_compacted_changelog() -> None:
@@ -88,6 +91,7 @@ def test_one_internal_topic_serves_all_that_need_the_same_records() -> None:
     changes.group_by_key().count(store="x").to("x")
     changes.group_by_key().count(store="y").to("y")
     assert [topic.name for topic in app.plan().internal_topics] == ["shared-changes-repartition"]
+    assert not any(map(app.plan().own_topics, app.plan().queries))
 
 
 def test_records_with_and_without_state_meet_without_a_cut_in_front_of_a_sink() -> None:
@@ -187,3 +191,25 @@ def test_a_renamed_application_reads_the_same_and_writes_elsewhere() -> None:
         ("KSTREAM-SOURCE-0000000004", {"out-v2"}, {"copy-v2"}),
     ]
     assert app.plan().queries[1].outputs[0].topic == "out"
+
+
+def test_a_global_table_in_front_of_an_aggregate_is_joined_by_a_query_before() -> None:
+    app = App("whole")
+    rates = app.global_table("rates")
+    app.stream("in").join(rates, anything, named="rated").group_by_key().count(store="n").to("out")
+    topic = "whole-rated-repartition"
+    assert shapes(app.plan()) == [
+        ("KSTREAM-SOURCE-0000000001", {"in"}, {topic}),
+        ("n", {topic}, {"out"}),
+    ]
+
+
+def test_what_a_batch_used_of_internal_topics_may_go() -> None:
+    text = (
+        'v1\n{"batchWatermarkMs":0,"conf":{}}\n{"a": {"0": 5, "1": 0}, "@ids": {}}\n{"b": {"0": 7}}'
+    )
+    assert used_offsets(text, {"a"}) == {TopicPartition("a", 0): 5}
+    assert used_offsets(text, {"a", "b", "c"}) == {
+        TopicPartition("a", 0): 5,
+        TopicPartition("b", 0): 7,
+    }

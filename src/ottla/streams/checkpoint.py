@@ -8,6 +8,7 @@ import json
 from typing import TYPE_CHECKING, Any
 
 from ottla.streams.errors import TopologyChanged
+from ottla.streams.files import read_text, write_text
 from ottla.streams.plan.plan import Query, working_node
 
 if TYPE_CHECKING:
@@ -26,10 +27,10 @@ def check(spark: SparkSession, checkpoints: str, built: BuiltQuery) -> None:
     """Compares with the note of the run before, or leaves one for the next."""
     folder = folder_of(checkpoints, built.query)
     now = note(built)
-    before = _read(spark, f"{folder}/{_NOTE}")
+    before = read_text(spark, f"{folder}/{_NOTE}")
     if before is None:
-        _write(spark, f"{folder}/{_NOTE}", now)
-    elif changes := differences(before, now):
+        write_text(spark, f"{folder}/{_NOTE}", json.dumps(now, indent=2))
+    elif changes := differences(json.loads(before), now):
         raise TopologyChanged(built.query.name, folder, changes)
 
 
@@ -66,35 +67,3 @@ def _listed(inputs: list[list[str]]) -> str:
 
 def _fields(fields: list[list[str]]) -> str:
     return ", ".join(f"{name} {kind}" for name, kind in fields) or "none"
-
-
-def _read(spark: SparkSession, file: str) -> dict[str, Any] | None:
-    """Through Spark's own file systems: a checkpoint need not be on this machine."""
-    path, system = _at(spark, file)
-    if not system.exists(path):
-        return None
-    stream = system.open(path)
-    try:
-        text = _java(spark).org.apache.commons.io.IOUtils.toString(stream, "UTF-8")
-    finally:
-        stream.close()
-    found: dict[str, Any] = json.loads(text)
-    return found
-
-
-def _write(spark: SparkSession, file: str, content: dict[str, Any]) -> None:
-    path, system = _at(spark, file)
-    stream = system.create(path, True)
-    try:
-        stream.write(bytearray(json.dumps(content, indent=2).encode()))
-    finally:
-        stream.close()
-
-
-def _java(spark: SparkSession) -> Any:
-    return spark._jvm
-
-
-def _at(spark: SparkSession, file: str) -> tuple[Any, Any]:
-    path = _java(spark).org.apache.hadoop.fs.Path(file)
-    return path, path.getFileSystem(spark._jsc.hadoopConfiguration())

@@ -10,7 +10,7 @@ from functools import partial
 from typing import TYPE_CHECKING, Any
 
 from pyspark.errors import StreamingQueryException
-from pyspark.sql import SparkSession
+from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
@@ -20,6 +20,7 @@ from ottla.streams.errors import QueryFailed, StoreMissing
 from ottla.streams.lowering.build import Builder, BuiltQuery
 from ottla.streams.lowering.dead import MARK
 from ottla.streams.markers import wait_for_markers
+from ottla.streams.purge import Purge
 from ottla.streams.shipping import ship_functions
 
 if TYPE_CHECKING:
@@ -105,9 +106,16 @@ def _levels(built: Iterable[BuiltQuery]) -> list[list[BuiltQuery]]:
 def _started(
     built: BuiltQuery, app: App, checkpoints: str, every: str | None, *, available: bool = False
 ) -> StreamingQuery:
-    writer: DataStreamWriter = built.data.writeStream.foreachBatch(built.write)
+    folder = checkpoint.folder_of(checkpoints, built.query)
+    purge = Purge(app.settings, folder, built.own_topics)
+
+    def write(batch: DataFrame, number: int) -> None:
+        purge.before_batch(batch.sparkSession, number)
+        built.write(batch, number)
+
+    writer: DataStreamWriter = built.data.writeStream.foreachBatch(write)
     writer = writer.outputMode(built.mode).queryName(f"{app.app_id}: {built.query.name}")
-    writer = writer.option("checkpointLocation", checkpoint.folder_of(checkpoints, built.query))
+    writer = writer.option("checkpointLocation", folder)
     if available:
         writer = writer.trigger(availableNow=True)
     elif every is not None:
@@ -166,16 +174,19 @@ class Running:
 
     def process_all_available(self) -> None:
         """Until everything that is in the topics now has been through all queries; for tests."""
-        for query in self.queries:
+        for built in self._built:
             try:
-                query.processAllAvailable()
+                self._queries[built.query.name].processAllAvailable()
             except StreamingQueryException:
                 self._fail_if_one_did()
                 raise
+            wait_for_markers(built.settings, {to.topic for to in built.query.outputs})
 
     def stop(self) -> None:
         for query in self.queries:
             query.stop()
+        for built in self._built:
+            built.tables.close()
 
     def progress(self) -> dict[str, dict[str, Any] | None]:
         """The newest progress of each query, as Spark tells it."""

@@ -7,7 +7,7 @@ one batch and go in one write. Dead letters from before the operation with state
 
 from __future__ import annotations
 
-from dataclasses import dataclass, replace
+from dataclasses import dataclass, field, replace
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql import functions as F
@@ -42,6 +42,8 @@ class BuiltQuery:
     serdes: dict[str, tuple[Serde, Serde]]
     tables: GlobalTables
     lowered: Lowered | None = None
+    own_topics: list[str] = field(default_factory=list)
+    """What it has read of these is of no use any more."""
 
     def write(self, batch: DataFrame, number: int) -> None:
         query_id = batch.sparkSession.sparkContext.getLocalProperty("sql.streaming.queryId")
@@ -109,6 +111,7 @@ class Builder:
         built = []
         for query in plan.queries:
             one = self._with_state(query, query.root) if query.root else self._without_state(query)
+            one.own_topics = plan.own_topics(query)
             one.learn(self._spark)
             built.append(one)
         return built

@@ -74,6 +74,15 @@ class Plan:
     queries: tuple[Query, ...]
     internal_topics: tuple[InternalTopic, ...]
 
+    def own_topics(self, query: Query) -> list[str]:
+        """Internal topics that this query alone reads, and that are not kept as a table."""
+        read = [entry.internal for one in self.queries for entry in one.inputs if entry.internal]
+        return [
+            entry.internal.name
+            for entry in query.inputs
+            if entry.internal and not entry.internal.compacted and read.count(entry.internal) == 1
+        ]
+
 
 def store_names(root: Node) -> tuple[str, ...]:
     """A suppressed aggregate's store is the aggregate's."""

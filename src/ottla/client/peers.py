@@ -1,0 +1,221 @@
+"""`Peers` on the client's connections: one a (host, port, lane), opened by the first request.
+
+Nothing is tried again here. Whoever asks knows better whether, whom and when: a vote is asked of
+others, a fetch after a pause.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections import deque
+from typing import Any, NamedTuple
+
+from ottla.client.errors import (
+    Address,
+    ClientError,
+    RequestTimedOut,
+    UnsupportedVersion,
+    show_address,
+)
+from ottla.client.network.connection import Connection
+from ottla.client.network.opening import open_connection
+from ottla.client.network.security import PLAINTEXT, Security
+from ottla.peers.peers import PeerError
+from ottla.protocol.errors import ErrorCode, KafkaError
+from ottla.protocol.schema import Message
+from ottla.runtime.runtime import Runtime
+
+UNANSWERED_MAX = 1_000
+"""Requests of a lane that may be under way; the next one fails at once."""
+LANES_MAX = 1_000
+
+
+class ConnectedPeers:
+    """The nodes that this one asks. Use it from the loop it was built in."""
+
+    def __init__(
+        self, runtime: Runtime, *, client_id: str = "ottla", security: Security = PLAINTEXT
+    ) -> None:
+        self._runtime = runtime
+        self._client_id = client_id
+        self._security = security
+        self._lanes: dict[tuple[str, int, str], _Lane] = {}
+        self._closed = False
+
+    def post(
+        self,
+        host: str,
+        port: int,
+        request: Message,
+        *,
+        timeout_ms: int,
+        version: int | None = None,
+        lane: str = "",
+    ) -> asyncio.Future[Any]:
+        reply: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
+        letter = _Letter(request, version, timeout_ms, reply)
+        found = self._lanes.get((host, port, lane)) or self._new_lane((host, port), lane)
+        if self._closed or found is None:
+            reason = "this node is closing" if self._closed else "too many connections"
+            letter.fail(ErrorCode.NETWORK_EXCEPTION, reason)
+        else:
+            found.post(letter)
+        return reply
+
+    def drop(self, host: str, port: int) -> None:
+        for key, lane in list(self._lanes.items()):
+            if key[:2] == (host, port):
+                del self._lanes[key]
+                lane.close("the connection was dropped")
+
+    def close(self) -> None:
+        self._closed = True
+        lanes, self._lanes = self._lanes, {}
+        for lane in lanes.values():
+            lane.close("this node is closing")
+
+    def _new_lane(self, address: Address, name: str) -> _Lane | None:
+        if self._closed:
+            return None
+        if len(self._lanes) >= LANES_MAX:
+            self._lanes = {key: lane for key, lane in self._lanes.items() if not lane.is_idle}
+        if len(self._lanes) >= LANES_MAX:
+            return None
+        lane = _Lane(self._runtime, address, self._client_id, self._security)
+        self._lanes[(*address, name)] = lane
+        return lane
+
+
+class _Letter(NamedTuple):
+    """A request and where its answer is waited for."""
+
+    request: Message
+    version: int | None
+    timeout_ms: int
+    reply: asyncio.Future[Any]
+
+    def fail(self, code: ErrorCode, reason: str) -> None:
+        if not self.reply.done():
+            self.reply.set_exception(PeerError(code, reason))
+
+
+class _Lane:
+    def __init__(
+        self, runtime: Runtime, address: Address, client_id: str, security: Security
+    ) -> None:
+        self._runtime = runtime
+        self._address = address
+        self._client_id = client_id
+        self._security = security
+        self._connection: Connection | None = None
+        self._queued: deque[_Letter] = deque()
+        """What waits for the connection."""
+        self._opening = False
+        self._dropped = ""
+
+    @property
+    def is_idle(self) -> bool:
+        return not self._opening and (self._connection is None or self._connection.closed)
+
+    def post(self, letter: _Letter) -> None:
+        connection = self._connection
+        under_way = len(self._queued) if connection is None else connection.in_flight
+        if under_way >= UNANSWERED_MAX:
+            letter.fail(ErrorCode.NETWORK_EXCEPTION, f"{UNANSWERED_MAX} requests wait before it")
+        elif connection is not None and not connection.closed:
+            self._send(connection, letter, letter.timeout_ms)
+        else:
+            self._queue(letter)
+
+    def close(self, reason: str) -> None:
+        self._dropped = reason
+        if self._connection is not None:
+            self._connection.close()
+        self._fail_queued(ErrorCode.NETWORK_EXCEPTION, reason)
+
+    # Before there is a connection
+
+    def _queue(self, letter: _Letter) -> None:
+        self._connection = None
+        self._queued.append(letter)
+        late = f"no answer from {show_address(self._address)} within {letter.timeout_ms} ms"
+        timer = self._runtime.call_later(
+            letter.timeout_ms / 1000, letter.fail, ErrorCode.REQUEST_TIMED_OUT, late
+        )
+        letter.reply.add_done_callback(lambda _: timer.cancel())
+        if not self._opening:
+            self._opening = True
+            self._runtime.spawn(self._open(letter.timeout_ms), name=f"connect-{self._address}")
+
+    async def _open(self, timeout_ms: int) -> None:
+        try:
+            connection = await open_connection(
+                self._runtime,
+                self._address,
+                client_id=self._client_id,
+                connect_timeout_ms=timeout_ms,
+                security=self._security,
+                in_flight_max=UNANSWERED_MAX,
+            )
+        except (ClientError, KafkaError) as error:
+            self._fail_queued(_code_of(error), str(error))
+        else:
+            self._opened(connection)
+        finally:
+            self._opening = False
+
+    def _opened(self, connection: Connection) -> None:
+        if self._dropped:
+            connection.close()
+            return
+        self._connection = connection
+        while self._queued:
+            letter = self._queued.popleft()
+            if not letter.reply.done():
+                # Its own limit still runs; this one only keeps the connection from living on.
+                self._send(connection, letter, letter.timeout_ms)
+
+    def _fail_queued(self, code: ErrorCode, reason: str) -> None:
+        while self._queued:
+            self._queued.popleft().fail(code, reason)
+
+    # With a connection
+
+    def _send(self, connection: Connection, letter: _Letter, timeout_ms: int) -> None:
+        request, version = letter.request, letter.version
+        if version is not None and not _speaks(connection, request, version):
+            reason = f"{show_address(self._address)} does not serve {type(request).__name__} version {version}"
+            letter.fail(ErrorCode.UNSUPPORTED_VERSION, reason)
+            return
+        try:
+            answer = connection.post(request, version=version, timeout_ms=timeout_ms)
+        except ClientError as error:
+            letter.fail(_code_of(error), str(error))
+        except ValueError as error:  # a field that the version, the newest of the peer, cannot say
+            letter.fail(ErrorCode.UNSUPPORTED_VERSION, str(error))
+        else:
+            answer.add_done_callback(lambda done: _hand_over(done, letter))
+
+
+def _speaks(connection: Connection, request: Message, version: int) -> bool:
+    assert request.API_KEY is not None
+    low, high = connection.versions.served.get(request.API_KEY, (0, -1))
+    return low <= version <= high
+
+
+def _hand_over(done: asyncio.Future[Any], letter: _Letter) -> None:
+    if done.cancelled():
+        letter.fail(ErrorCode.NETWORK_EXCEPTION, "the connection was closed")
+    elif (error := done.exception()) is not None:
+        letter.fail(_code_of(error), str(error))
+    elif not letter.reply.done():
+        letter.reply.set_result(done.result())
+
+
+def _code_of(error: BaseException) -> ErrorCode:
+    match error:
+        case RequestTimedOut():
+            return ErrorCode.REQUEST_TIMED_OUT
+        case UnsupportedVersion():
+            return ErrorCode.UNSUPPORTED_VERSION
+    return ErrorCode.NETWORK_EXCEPTION

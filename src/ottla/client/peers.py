@@ -184,7 +184,8 @@ class _Lane:
     def _send(self, connection: Connection, letter: _Letter, timeout_ms: int) -> None:
         request, version = letter.request, letter.version
         if version is not None and not _speaks(connection, request, version):
-            reason = f"{show_address(self._address)} does not serve {type(request).__name__} version {version}"
+            name = f"{type(request).__name__} version {version}"
+            reason = f"{show_address(self._address)} does not serve {name}"
             letter.fail(ErrorCode.UNSUPPORTED_VERSION, reason)
             return
         try:

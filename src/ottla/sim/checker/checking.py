@@ -1,0 +1,33 @@
+"""All checks of a history."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable
+from typing import Final
+
+from ottla.sim.checker.anomaly import Anomaly
+from ottla.sim.checker.atomicity import aborted_reads, precommitted_reads, torn_transactions
+from ottla.sim.checker.group_work import bad_copies, unread_by_groups
+from ottla.sim.checker.history import History
+from ottla.sim.checker.ordering import disordered_polls, disordered_sends
+from ottla.sim.checker.placing import duplicates, inconsistent_offsets, lost_writes, phantoms
+
+Check = Callable[[History], Iterable[Anomaly]]
+
+CHECKS: Final[tuple[Check, ...]] = (
+    lost_writes,
+    duplicates,
+    phantoms,
+    inconsistent_offsets,
+    aborted_reads,
+    precommitted_reads,
+    torn_transactions,
+    disordered_polls,
+    disordered_sends,
+    unread_by_groups,
+    bad_copies,
+)
+
+
+def anomalies(history: History) -> list[Anomaly]:
+    return [anomaly for check in CHECKS for anomaly in check(history)]

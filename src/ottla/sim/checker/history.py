@@ -1,0 +1,124 @@
+"""What happened, as clients saw it. Every record has a value of its own, by which it is found."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from enum import Enum
+from typing import NamedTuple
+
+from ottla.client.values import TopicPartition as Partition
+
+
+class Outcome(Enum):
+    """What the client was told. UNKNOWN: nothing certain, so that both is possible."""
+
+    UNKNOWN = "unknown"
+    OK = "ok"
+    """Acknowledged; of a transaction: committed."""
+    ABORTED = "aborted"
+    """Of a transaction: the abort was acknowledged."""
+
+
+@dataclass
+class Transaction:
+    producer: str
+    end_asked_s: float | None = None
+    """When its commit was first asked for: nobody may have read of it before."""
+    outcome: Outcome = Outcome.UNKNOWN
+
+
+@dataclass
+class Sending:
+    """One record on its way to a partition."""
+
+    value: str
+    producer: str
+    partition: Partition
+    durable: bool = True
+    """Sent with acks=all: once acknowledged it may not be lost."""
+    once: bool = True
+    """By an idempotent producer: it may not be there twice."""
+    transaction: Transaction | None = None
+    offset: int | None = None
+    outcome: Outcome = Outcome.UNKNOWN
+
+    @property
+    def is_promised(self) -> bool:
+        return self.durable and self.outcome is Outcome.OK
+
+    def acknowledged(self, offset: int) -> None:
+        self.offset = offset
+        self.outcome = Outcome.OK
+
+
+class Seen(NamedTuple):
+    partition: Partition
+    offset: int
+    value: str
+    at_s: float
+
+
+@dataclass
+class Reader:
+    """A stretch of reading in which nobody told the reader to go elsewhere: a seek, a new
+    assignment or a new consumer begins another one."""
+
+    name: str
+    committed: bool = False
+    group: str | None = None
+    seen: list[Seen] = field(default_factory=list)
+
+    def read(self, partition: Partition, offset: int, value: str, at_s: float) -> None:
+        self.seen.append(Seen(partition, offset, value, at_s))
+
+
+class Log(NamedTuple):
+    """A whole partition as read after everything was over."""
+
+    start: int
+    end: int
+    records: tuple[tuple[int, str], ...]
+    """All records, those of aborted transactions too."""
+    committed: tuple[tuple[int, str], ...]
+    """What a reader of committed records is given."""
+
+
+@dataclass
+class History:
+    sendings: list[Sending] = field(default_factory=list)
+    """In the order in which each producer sent them."""
+    transactions: list[Transaction] = field(default_factory=list)
+    readers: list[Reader] = field(default_factory=list)
+    logs: dict[Partition, Log] = field(default_factory=dict)
+    group_ends: dict[tuple[str, Partition], tuple[int, int]] = field(default_factory=dict)
+    """For a group and a partition: where it began, and the last offset it has committed."""
+    copies: dict[str, str] = field(default_factory=dict)
+    """Topics that were copied exactly once, partition by partition: each with its copy."""
+
+    def sending(self, sending: Sending) -> Sending:
+        self.sendings.append(sending)
+        return sending
+
+    def begin(self, producer: str) -> Transaction:
+        self.transactions.append(Transaction(producer))
+        return self.transactions[-1]
+
+    def reader(self, name: str, *, committed: bool = False, group: str | None = None) -> Reader:
+        self.readers.append(Reader(name, committed, group))
+        return self.readers[-1]
+
+    def end(
+        self,
+        partition: Partition,
+        records: Iterable[tuple[int, str]],
+        committed: Iterable[tuple[int, str]] | None = None,
+        *,
+        start: int = 0,
+        end: int | None = None,
+    ) -> None:
+        """Write down what the partition holds after everything was over."""
+        everything: Sequence[tuple[int, str]] = tuple(records)
+        visible = everything if committed is None else tuple(committed)
+        last = end if end is not None else everything[-1][0] + 1 if everything else start
+        self.logs[partition] = Log(start, last, tuple(everything), tuple(visible))

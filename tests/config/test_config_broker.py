@@ -42,10 +42,9 @@ def test_the_file_of_a_kafka_download_is_accepted_as_it_is() -> None:
 
 def test_what_the_file_asks_for_in_vain_is_said_in_a_few_lines() -> None:
     config = BrokerConfig.parse(parse_properties(SAMPLE.read_text()))
-    unused, controller = config.unused_warnings()
+    (unused,) = config.unused_warnings()
     assert "num.io.threads, num.network.threads" in unused
     assert "log.segment.bytes" not in unused
-    assert "CONTROLLER://:9093 is not opened" in controller
 
 
 def test_settings_of_plugins_and_single_listeners_pass_with_a_warning() -> None:
@@ -156,9 +155,22 @@ def test_broker_id_is_another_name_of_node_id() -> None:
         ({"max.connections.per.ip": "0"}, "max.connections.per.ip.overrides"),
         ({"max.connections.per.ip.overrides": "host"}, "address:count"),
         ({"connections.max.idle.ms": "50"}, "authentication.delay"),
-        ({"controller.quorum.voters": "1@a:1,2@b:1"}, "no clusters yet"),
-        ({"controller.quorum.bootstrap.servers": "a:1,b:1"}, "no clusters yet"),
-        ({"process.roles": "controller"}, "separate roles"),
+        ({"controller.quorum.voters": "1@a:1,2@b:1"}, "controller.listener.names"),
+        ({"controller.quorum.voters": "2@a:1"}, "must have node.id=1"),
+        ({"controller.quorum.voters": "1@a:1,1@b:1"}, "an id of its own"),
+        ({"controller.quorum.voters": "a:1"}, "expected id@host:port"),
+        ({"controller.quorum.bootstrap.servers": "a"}, "expected host:port"),
+        ({"process.roles": "controller"}, "controller.listener.names"),
+        ({"process.roles": "broker"}, "where the controllers are"),
+        ({"process.roles": "leader"}, "expected broker, controller, or broker,controller"),
+        (
+            {
+                "process.roles": "broker",
+                "controller.quorum.voters": "1@a:1",
+                "controller.listener.names": "CONTROLLER",
+            },
+            "must not have node.id=1",
+        ),
     ],
 )
 def test_values_that_do_not_go_together_are_refused(given: dict[str, str], part: str) -> None:
@@ -169,6 +181,40 @@ def test_values_that_do_not_go_together_are_refused(given: dict[str, str], part:
 
 def test_a_quorum_of_this_node_alone_is_accepted() -> None:
     BrokerConfig.parse({"node.id": "7", "controller.quorum.voters": "7@localhost:9093"})
+
+
+def test_the_roles_and_controllers_of_a_node_in_a_cluster_are_read() -> None:
+    common = {
+        "controller.quorum.voters": "1@a:9093, 2@b:9093,3@[::1]:9093",
+        "controller.listener.names": "CONTROLLER",
+    }
+    combined = BrokerConfig.parse(
+        common | {"node.id": "1", "listeners": "PLAINTEXT://:9092,CONTROLLER://:9093"}
+    )
+    assert combined.voters == ((1, "a", 9093), (2, "b", 9093), (3, "::1", 9093))
+    assert combined.is_broker and combined.is_controller and not combined.is_alone
+    controller = BrokerConfig.parse(
+        common | {"node.id": "2", "process.roles": "controller", "listeners": "CONTROLLER://:9093"}
+    )
+    assert not controller.is_broker and controller.listeners == ()
+    assert [listener.name for listener in controller.advertised_controller_listeners] == [
+        "CONTROLLER"
+    ]
+    broker = BrokerConfig.parse(common | {"node.id": "4", "process.roles": "broker"})
+    assert not broker.is_controller and broker.controller_listeners == ()
+
+
+def test_a_node_is_alone_if_it_names_no_other_controller() -> None:
+    listeners = {
+        "listeners": "PLAINTEXT://:9092,CONTROLLER://:9093",
+        "controller.listener.names": "CONTROLLER",
+    }
+    assert BrokerConfig.parse({}).is_alone
+    assert BrokerConfig.parse(listeners | {"controller.quorum.voters": "1@a:9093"}).is_alone
+    own = listeners | {"controller.quorum.bootstrap.servers": "localhost:9093"}
+    assert BrokerConfig.parse(own).is_alone
+    other = listeners | {"controller.quorum.bootstrap.servers": "localhost:9193"}
+    assert not BrokerConfig.parse(other).is_alone
 
 
 def test_limits_by_address_are_read_also_for_ipv6() -> None:

@@ -3,10 +3,11 @@
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
 
+from ottla.config.cluster import Voter, parse_address, parse_voters
 from ottla.config.definitions import BROKER_KEYS
 from ottla.config.endpoints import Endpoints, resolve_endpoints
 from ottla.config.errors import ConfigError, Problem, Unknown
-from ottla.config.listeners import Listener
+from ottla.config.listeners import Listener, is_everywhere
 from ottla.config.names import find_key, is_listener_key, is_plugin_key, unknown_key
 from ottla.config.rules import broken_rules, parse_ip_overrides
 from ottla.config.synonyms import BROKER_SYNONYMS
@@ -107,12 +108,51 @@ class BrokerConfig:
 
     @property
     def listeners(self) -> tuple[Listener, ...]:
-        """The listeners to open; those of controllers are left out."""
+        """The listeners to open for clients and other brokers."""
         return self._endpoints.served
 
     @property
     def controller_listeners(self) -> tuple[Listener, ...]:
+        """The listeners to open for other controllers and for brokers that ask this one."""
         return self._endpoints.controllers
+
+    @property
+    def advertised_controller_listeners(self) -> tuple[Listener, ...]:
+        return self._endpoints.advertised_controllers
+
+    @property
+    def is_broker(self) -> bool:
+        return "broker" in self._values["process.roles"]
+
+    @property
+    def is_controller(self) -> bool:
+        return "controller" in self._values["process.roles"]
+
+    @property
+    def voters(self) -> tuple[Voter, ...]:
+        """The controllers that vote, where the configuration names them."""
+        return parse_voters(self._values["controller.quorum.voters"])
+
+    @property
+    def bootstrap_controllers(self) -> tuple[tuple[str, int], ...]:
+        """Where to ask for the controllers, where they are not named one by one."""
+        servers = self._values["controller.quorum.bootstrap.servers"]
+        return tuple(map(parse_address, servers))
+
+    @property
+    def is_alone(self) -> bool:
+        """Whether this node is a cluster of its own, as far as the configuration tells: both roles,
+        and no controller named but itself."""
+        if not (self.is_broker and self.is_controller):
+            return False
+        if any(voter.id != self.node_id for voter in self.voters):
+            return False
+        own = [(listener.host, listener.port) for listener in self.controller_listeners]
+        return not self.bootstrap_controllers or any(
+            port == own_port and (is_everywhere(own_host) or own_host in ("", host))
+            for host, port in self.bootstrap_controllers
+            for own_host, own_port in own
+        )
 
     @property
     def advertised_listeners(self) -> tuple[Listener, ...]:
@@ -204,5 +244,3 @@ def _warnings(config: BrokerConfig) -> Iterator[str]:
         yield f"These settings have no effect yet: {', '.join(unused)}"
     if foreign:
         yield f"These settings of plugins or single listeners have no effect: {', '.join(foreign)}"
-    for listener in config.controller_listeners:
-        yield f"Controller listener {listener} is not opened: this node is its own only controller"

@@ -16,11 +16,12 @@ from ottla.config.listeners import (
 
 
 class Endpoints(NamedTuple):
-    """`served` are opened; `controllers` are configured, and not opened by a quorum of one."""
+    """`served` are for clients and brokers, `controllers` for those who talk to this controller."""
 
     served: tuple[Listener, ...]
     controllers: tuple[Listener, ...]
     advertised: tuple[Listener, ...]
+    advertised_controllers: tuple[Listener, ...]
 
 
 def resolve_endpoints(values: Mapping[str, Any], given: Mapping[str, str]) -> Endpoints:
@@ -30,28 +31,51 @@ def resolve_endpoints(values: Mapping[str, Any], given: Mapping[str, str]) -> En
         listeners = parse_listeners("listeners", given["listeners"])
     controller_names = {name.upper() for name in values["controller.listener.names"] or ()}
     served = tuple(item for item in listeners if item.name not in controller_names)
+    controllers = tuple(item for item in listeners if item.name in controller_names)
     problems: list[Problem | Unknown] = [
         Problem("listeners", ",".join(map(str, listeners)), conflict)
         for conflict in listener_conflicts(listeners)
     ]
-    if not served:
-        expected = "at least one listener must not be in controller.listener.names"
-        problems.append(Problem("listeners", ",".join(map(str, listeners)), expected))
-    problems += _protocol_problems(served, controller_names, values, given)
+    problems += _role_problems(served, controllers, values)
+    problems += _protocol_problems(listeners, controller_names, values, given)
     advertised = default_advertised(served)
+    advertised_controllers = default_advertised(controllers)
     if (text := given.get("advertised.listeners")) is not None:
         told = parse_listeners("advertised.listeners", text)
         advertised = tuple(item for item in told if item.name not in controller_names)
         problems += _advertised_problems(advertised, served)
-    problems += _inter_broker_problems(advertised, values, given)
+        own = {item.name: item for item in told if item.name in controller_names}
+        advertised_controllers = tuple(own.get(c.name, c) for c in advertised_controllers)
+    if served:
+        problems += _inter_broker_problems(advertised, values, given)
     if problems:
         raise ConfigError(problems)
-    controllers = tuple(item for item in listeners if item.name in controller_names)
-    return Endpoints(served, controllers, advertised)
+    return Endpoints(served, controllers, advertised, advertised_controllers)
+
+
+def _role_problems(
+    served: tuple[Listener, ...], controllers: tuple[Listener, ...], values: Mapping[str, Any]
+) -> list[Problem]:
+    """Each role has listeners of its own, and no others."""
+    roles = values["process.roles"]
+    given = ",".join(map(str, served + controllers))
+    if "broker" in roles and not served:
+        expected = "at least one listener must not be in controller.listener.names"
+        return [Problem("listeners", given, expected)]
+    if "broker" not in roles and served:
+        expected = "a node that is only a controller has the listeners of controller.listener.names"
+        return [Problem("listeners", given, expected)]
+    if "controller" not in roles and controllers:
+        expected = "a node that is only a broker has no listener of controller.listener.names"
+        return [Problem("listeners", given, expected)]
+    if len(values["controller.quorum.voters"]) > 1 and "controller" in roles and not controllers:
+        names = ",".join(values["controller.listener.names"] or ())
+        return [Problem("listeners", given, f"the controller needs its listener too: {names}")]
+    return []
 
 
 def _protocol_problems(
-    served: tuple[Listener, ...],
+    listeners: tuple[Listener, ...],
     controller_names: set[str],
     values: Mapping[str, Any],
     given: Mapping[str, str],
@@ -59,7 +83,7 @@ def _protocol_problems(
     key = "listener.security.protocol.map"
     protocols = implied_protocols(parse_protocol_map(values[key]), controller_names, key in given)
     problems = []
-    for listener in served:
+    for listener in listeners:
         protocol = protocols.get(listener.name)
         if protocol is None:
             expected = f"{listener.name} must have a protocol in {key}"
@@ -76,7 +100,7 @@ def _advertised_problems(
     key = "advertised.listeners"
     names = [listener.name for listener in served]
     problems = []
-    if not advertised:
+    if served and not advertised:
         problems.append(Problem(key, None, "expected at least one listener for clients"))
     if len({item.name for item in advertised}) < len(advertised):
         all_of_them = ",".join(map(str, advertised))

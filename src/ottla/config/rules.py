@@ -3,6 +3,7 @@
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
 
+from ottla.config.cluster import broken_cluster_rules
 from ottla.config.errors import Problem
 
 Values = Mapping[str, Any]
@@ -13,22 +14,6 @@ _CLEANER_BYTES_MIN: Final = 1024 * 1024
 def _identity(values: Values) -> Iterator[Problem]:
     if values["broker.id"] >= 0 and values["broker.id"] != values["node.id"]:
         yield Problem("broker.id", str(values["broker.id"]), "must be the same as node.id")
-
-
-def _single_node(values: Values) -> Iterator[Problem]:
-    """This version is a quorum of one: settings that describe other nodes cannot be honoured."""
-    roles = values["process.roles"]
-    if set(roles) != {"broker", "controller"}:
-        expected = "expected broker,controller: separate roles are not there yet"
-        yield Problem("process.roles", ",".join(roles), expected)
-    voters = values["controller.quorum.voters"]
-    if voters and [voter.partition("@")[0] for voter in voters] != [str(values["node.id"])]:
-        expected = f"expected this node alone ({values['node.id']}@host:port): no clusters yet"
-        yield Problem("controller.quorum.voters", ",".join(voters), expected)
-    servers = values["controller.quorum.bootstrap.servers"]
-    if len(servers) > 1:
-        expected = "expected one address, this node's: no clusters yet"
-        yield Problem("controller.quorum.bootstrap.servers", ",".join(servers), expected)
 
 
 def _log_times(values: Values) -> Iterator[Problem]:
@@ -95,7 +80,7 @@ def parse_ip_overrides(text: str) -> dict[str, int]:
 
 _RULES: Final[tuple[Callable[[Values], Iterator[Problem]], ...]] = (
     _identity,
-    _single_node,
+    broken_cluster_rules,
     _log_times,
     _cleaner_memory,
     _replica_waits,

@@ -58,10 +58,7 @@ def broken_cluster_rules(values: Values) -> Iterator[Problem]:
 
 def _role_problems(values: Values) -> Iterator[Problem]:
     roles = values["process.roles"]
-    if not roles or set(roles) - ROLES:
-        expected = "expected broker, controller, or broker,controller"
-        yield Problem("process.roles", ",".join(roles), expected)
-    elif "controller" not in roles and not values[_VOTERS] and not values[_SERVERS]:
+    if "controller" not in roles and not values[_VOTERS] and not values[_SERVERS]:
         expected = f"a node that is only a broker needs {_SERVERS}: where the controllers are"
         yield Problem("process.roles", ",".join(roles), expected)
     elif set(roles) != ROLES and not values["controller.listener.names"]:

@@ -1,0 +1,165 @@
+"""What this broker itself asks of the controller, beside what its clients do."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Iterable, Mapping
+from typing import Any, Final, Protocol
+
+from ottla.config.broker import BrokerConfig
+from ottla.controller.auto_topics import auto_create_request
+from ottla.logs import get_logger
+from ottla.metadata.delta import MetadataDelta
+from ottla.metadata.image import MetadataImage
+from ottla.protocol.errors import ErrorCode, KafkaError
+from ottla.protocol.messages.allocate_producer_ids import AllocateProducerIdsRequest
+from ottla.protocol.messages.assign_replicas_to_dirs import (
+    AssignReplicasToDirsRequest,
+    RequestDirectoryData,
+    RequestPartitionData,
+    RequestTopicData,
+)
+from ottla.protocol.messages.create_topics import CreateTopicsResponse
+from ottla.protocol.schema import Message
+from ottla.runtime.runtime import Runtime
+
+log = get_logger("ottla.node")
+
+TOPIC_SEEN_S_MAX: Final = 2.0
+"""So long the answer waits for a new topic to be known here too; clients then ask again."""
+ASSIGNMENTS_PER_REQUEST_MAX: Final = 2_250
+"""Kafka's controllers take no more at once."""
+RETRY_S: Final = 1.0
+TRIES_MAX: Final = 30
+
+Ask = Callable[[Message], Awaitable[Any]]
+Replica = tuple[bytes, int]
+"""Topic id and partition."""
+
+
+class Metadata(Protocol):
+    @property
+    def image(self) -> MetadataImage: ...
+
+    def subscribe(self, subscriber: Callable[[MetadataDelta, MetadataImage], object]) -> None: ...
+
+
+class ControllerRequests:
+    def __init__(
+        self,
+        runtime: Runtime,
+        ask: Ask,
+        metadata: Metadata,
+        config: BrokerConfig,
+        broker_epoch: Callable[[], int],
+    ) -> None:
+        self.config = config
+        """The settings in force; whoever applies dynamic ones puts the new settings here."""
+        self._runtime = runtime
+        self._ask = ask
+        self._metadata = metadata
+        self._broker_id = config.node_id
+        self._broker_epoch = broker_epoch
+        self._producer_ids = iter(range(0))
+        self._producer_ids_lock = asyncio.Lock()
+        self._awaited: dict[str, list[asyncio.Future[None]]] = {}
+        metadata.subscribe(self._metadata_changed)
+
+    # --- topics ---------------------------------------------------------------------------------
+
+    async def auto_create_topics(self, names: Iterable[str]) -> CreateTopicsResponse:
+        """Topics with default settings; the internal ones as their coordinators need them. What was
+        created is then known here, too, unless that takes long."""
+        names = list(names)
+        brokers = sum(not broker.fenced for broker in self._metadata.image.brokers.values())
+        request = auto_create_request(names, self.config, brokers)
+        response: CreateTopicsResponse = await self._ask(request)
+        there = (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS)
+        await self._seen([topic.name for topic in response.topics if topic.error_code in there])
+        return response
+
+    async def _seen(self, names: Iterable[str]) -> None:
+        waiting = []
+        for name in names:
+            if name not in self._metadata.image.topics:
+                seen: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+                self._awaited.setdefault(name, []).append(seen)
+                waiting.append((name, seen))
+        if waiting:
+            await asyncio.wait([seen for _, seen in waiting], timeout=TOPIC_SEEN_S_MAX)
+        for name, seen in waiting:
+            if not seen.done():
+                self._awaited[name].remove(seen)
+                if not self._awaited[name]:
+                    del self._awaited[name]
+
+    def _metadata_changed(self, delta: MetadataDelta, image: MetadataImage) -> None:
+        if not self._awaited:
+            return
+        for topic in delta.created.values():
+            for seen in self._awaited.pop(topic.name, ()):
+                seen.set_result(None)
+
+    # --- producers ------------------------------------------------------------------------------
+
+    async def next_producer_id(self) -> int:
+        """An id that no producer of this cluster ever had, also across restarts."""
+        async with self._producer_ids_lock:
+            for producer_id in self._producer_ids:
+                return producer_id
+            response = await self._ask(
+                AllocateProducerIdsRequest(
+                    broker_id=self._broker_id, broker_epoch=self._broker_epoch()
+                )
+            )
+            _check(response)
+            start: int = response.producer_id_start
+            self._producer_ids = iter(range(start, start + response.producer_id_len))
+            return next(self._producer_ids)
+
+    # --- folders --------------------------------------------------------------------------------
+
+    def assign_directories(self, chosen: Mapping[Replica, bytes]) -> None:
+        """Note the log folder of replicas on this broker, in the background: replica -> folder."""
+        pairs = list(chosen.items())
+        for start in range(0, len(pairs), ASSIGNMENTS_PER_REQUEST_MAX):
+            part = dict(pairs[start : start + ASSIGNMENTS_PER_REQUEST_MAX])
+            self._runtime.spawn(self._assign(part), name="note-folders")
+
+    async def _assign(self, chosen: Mapping[Replica, bytes]) -> None:
+        for _ in range(TRIES_MAX):
+            try:
+                _check(await self._ask(self._assignment(chosen)))
+            except KafkaError as error:
+                log.warning("cannot tell the controller of new folders", reason=str(error))
+            else:
+                return
+            await asyncio.sleep(RETRY_S)
+
+    def _assignment(self, chosen: Mapping[Replica, bytes]) -> AssignReplicasToDirsRequest:
+        folders: dict[bytes, dict[bytes, list[int]]] = {}
+        for (topic_id, index), folder in chosen.items():
+            folders.setdefault(folder, {}).setdefault(topic_id, []).append(index)
+        return AssignReplicasToDirsRequest(
+            broker_id=self._broker_id,
+            broker_epoch=self._broker_epoch(),
+            directories=[
+                RequestDirectoryData(
+                    id=folder,
+                    topics=[
+                        RequestTopicData(
+                            topic_id=topic_id,
+                            partitions=[RequestPartitionData(partition_index=i) for i in indexes],
+                        )
+                        for topic_id, indexes in topics.items()
+                    ],
+                )
+                for folder, topics in folders.items()
+            ],
+        )
+
+
+def _check(response: Any) -> None:
+    code = ErrorCode.of(response.error_code)
+    if code != ErrorCode.NONE:
+        raise KafkaError(code)

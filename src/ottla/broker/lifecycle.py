@@ -1,0 +1,239 @@
+"""A broker's life as its controller sees it: registered, unfenced, beating, shut down.
+
+    register -> beat, fenced, until all metadata up to the registration is here -> unfenced
+    -> beat every `broker.heartbeat.interval.ms` -> ask to be shut down until no partition is led
+    here any more
+
+A broker that was silent for `broker.session.timeout.ms` (a pause, a cut network) is fenced by the
+controller; its first heartbeat after that says so, and the next ones bring it back. A controller
+that does not know this broker (it was unregistered, or another process took its id meanwhile) makes
+it register again; where the id is in use by another process, this one must stop.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, Final, Protocol
+
+from ottla.broker.registration import FATAL, Identity, registration_request
+from ottla.logs import get_logger
+from ottla.metadata.image import MetadataImage
+from ottla.protocol.errors import ErrorCode, KafkaError
+from ottla.protocol.messages.broker_heartbeat import (
+    BrokerHeartbeatRequest,
+    BrokerHeartbeatResponse,
+)
+from ottla.protocol.schema import Message
+from ottla.runtime.runtime import Runtime
+
+log = get_logger("ottla.node")
+
+LANE: Final = "lifecycle"
+RETRY_S: Final = 0.1
+"""Between attempts to register, and between heartbeats while the broker waits to be let in."""
+DRAIN_S: Final = 0.05
+"""Between heartbeats while partitions move away."""
+
+UNKNOWN_HERE: Final = frozenset({ErrorCode.STALE_BROKER_EPOCH, ErrorCode.BROKER_ID_NOT_REGISTERED})
+
+
+class Ask(Protocol):
+    def __call__(
+        self, request: Message, *, timeout_ms: int | None = None, lane: str = LANE
+    ) -> Awaitable[Any]: ...
+
+
+class Progress(Protocol):
+    """How much of the metadata has come to this broker; the metadata log is one."""
+
+    @property
+    def image(self) -> MetadataImage: ...
+
+    async def wait_for(self, offset: int) -> None: ...
+
+
+class Settings(Protocol):
+    def __getitem__(self, name: str) -> Any: ...
+
+
+class IdTaken(RuntimeError):
+    """Another process works under the id of this node."""
+
+    def __init__(self, node_id: int) -> None:
+        super().__init__(
+            f"another process is registered as broker {node_id}: give each node a node.id of its "
+            "own, or stop the other one"
+        )
+
+
+class Lifecycle:
+    def __init__(
+        self,
+        runtime: Runtime,
+        ask: Ask,
+        progress: Progress,
+        identity: Identity,
+        settings: Settings,
+        on_failure: Callable[[Exception], object],
+    ) -> None:
+        """`on_failure` is told why this broker cannot be one any longer."""
+        self.broker_epoch = -1
+        self.is_fenced = True
+        self.identity = identity
+        self._runtime = runtime
+        self._ask = ask
+        self._progress = progress
+        self._on_failure = on_failure
+        self._interval_s: float = settings["broker.heartbeat.interval.ms"] / 1000
+        self._session_ms: int = settings["broker.session.timeout.ms"]
+        self._patience_s: float = settings["initial.broker.registration.timeout.ms"] / 1000
+        self._online = tuple(identity.directories)
+        self._offline: tuple[bytes, ...] = ()
+        self._shutting_down = False
+        self._closed = False
+        self._wake = asyncio.Event()
+        self._unfenced = asyncio.Event()
+        self._may_go = asyncio.Event()
+
+    # --- coming ---------------------------------------------------------------------------------
+
+    async def register(self) -> None:
+        """Returns with `broker_epoch` set. Tried again for
+        `initial.broker.registration.timeout.ms`: the session of a process that was killed has to
+        run out before its successor is let in."""
+        now = self._runtime.clock.now
+        deadline = now() + self._patience_s
+        told = False
+        while True:
+            try:
+                await self._register(timeout_ms=max(1, int((deadline - now()) * 1000)))
+                return
+            except KafkaError as error:
+                if error.code in FATAL or now() + RETRY_S >= deadline:
+                    raise self._unregistrable(error) from error
+                if not told:
+                    log.warning("waiting to be registered", broker=self._id, reason=str(error))
+                    told = True
+            await asyncio.sleep(RETRY_S)
+
+    def _unregistrable(self, error: KafkaError) -> Exception:
+        if error.code == ErrorCode.DUPLICATE_BROKER_REGISTRATION:
+            return IdTaken(self._id)
+        return RuntimeError(f"the controller does not register broker {self._id}: {error}")
+
+    async def _register(self, *, timeout_ms: int) -> None:
+        request = registration_request(self.identity, self._online)
+        response = await self._ask(request, timeout_ms=timeout_ms, lane=LANE)
+        code = ErrorCode.of(response.error_code)
+        if code != ErrorCode.NONE:
+            raise KafkaError(code)
+        self.broker_epoch = response.broker_epoch
+        await self._progress.wait_for(self.broker_epoch)
+
+    async def serve(self) -> None:
+        """Start to beat; returns when the controller has let this broker in for the first time."""
+        self._runtime.spawn(self._beat_for_ever(), name="heartbeats")
+        await self._unfenced.wait()
+
+    # --- being there ----------------------------------------------------------------------------
+
+    async def _beat_for_ever(self) -> None:
+        while not self._closed:
+            self._wake.clear()
+            sent_at = self._runtime.clock.now()
+            try:
+                self._take(await self._beat())
+            except KafkaError as error:
+                if not self._closed:
+                    log.warning("a heartbeat failed", broker=self._id, reason=str(error))
+                    await self._recover(error)
+            if not self._closed:
+                await self._pause(sent_at)
+
+    async def _beat(self) -> BrokerHeartbeatResponse:
+        request = BrokerHeartbeatRequest(
+            broker_id=self._id,
+            broker_epoch=self.broker_epoch,
+            current_metadata_offset=self._progress.image.offset,
+            want_shut_down=self._shutting_down,
+            offline_log_dirs=list(self._offline),
+        )
+        response: BrokerHeartbeatResponse = await self._ask(
+            request, timeout_ms=self._session_ms, lane=LANE
+        )
+        code = ErrorCode.of(response.error_code)
+        if code != ErrorCode.NONE:
+            raise KafkaError(code)
+        return response
+
+    def _take(self, response: BrokerHeartbeatResponse) -> None:
+        if response.is_fenced and not self.is_fenced and not self._shutting_down:
+            log.warning(
+                "this broker was fenced: the controller did not hear of it for "
+                f"broker.session.timeout.ms={self._session_ms}. It is coming back",
+                broker=self._id,
+            )
+        elif not response.is_fenced and self.is_fenced and self._unfenced.is_set():
+            log.warning("this broker is unfenced again", broker=self._id)
+        self.is_fenced = response.is_fenced
+        if not response.is_fenced:
+            self._unfenced.set()
+        if response.should_shut_down:
+            self._may_go.set()
+
+    async def _recover(self, error: KafkaError) -> None:
+        """Register again where the controller does not know this broker any more."""
+        if error.code not in UNKNOWN_HERE or self._shutting_down:
+            return
+        self.is_fenced = True
+        try:
+            await self._register(timeout_ms=self._session_ms)
+        except KafkaError as refusal:
+            if refusal.code == ErrorCode.DUPLICATE_BROKER_REGISTRATION:
+                self._closed = True
+                self._on_failure(IdTaken(self._id))
+            else:
+                log.warning("cannot register again", broker=self._id, reason=str(refusal))
+        else:
+            log.warning("registered again", broker=self._id, epoch=self.broker_epoch)
+
+    async def _pause(self, sent_at: float) -> None:
+        interval_s = self._interval_s
+        if self._shutting_down:
+            interval_s = min(interval_s, DRAIN_S)
+        elif self.is_fenced:
+            interval_s = min(interval_s, RETRY_S)
+        left_s = sent_at + interval_s - self._runtime.clock.now()
+        if left_s > 0:
+            await _happens(self._wake, left_s)
+
+    def directories_changed(self, online: Sequence[bytes]) -> None:
+        """A log folder failed: the controller hears of it at once."""
+        self._offline += tuple(set(self._online) - set(online))
+        self._online = tuple(online)
+        self._wake.set()
+
+    @property
+    def _id(self) -> int:
+        return self.identity.broker_id
+
+    # --- going ----------------------------------------------------------------------------------
+
+    async def leave(self, timeout_s: float) -> bool:
+        """Have other brokers take over what is led here. False if that took too long."""
+        self._shutting_down = True
+        self._wake.set()
+        return await _happens(self._may_go, timeout_s)
+
+    def close(self) -> None:
+        """No more heartbeats."""
+        self._closed = True
+        self._wake.set()
+
+
+async def _happens(event: asyncio.Event, timeout_s: float) -> bool:
+    waiting = asyncio.ensure_future(event.wait())
+    await asyncio.wait({waiting}, timeout=timeout_s)
+    waiting.cancel()
+    return event.is_set()

@@ -38,7 +38,17 @@ _MORE = getattr(socket, "MSG_MORE", 0)  # Linux only; elsewhere a packet more is
 class OsSocket:
     """A connected TCP stream. `recv_into` is the socket's own bound method: the hot path."""
 
-    __slots__ = ("_fd", "_loop", "_reading", "_sock", "_writing", "local", "peer", "recv_into")
+    __slots__ = (
+        "__weakref__",
+        "_fd",
+        "_loop",
+        "_reading",
+        "_sock",
+        "_writing",
+        "local",
+        "peer",
+        "recv_into",
+    )
 
     def __init__(
         self, loop: asyncio.AbstractEventLoop, sock: socket.socket, peer: tuple[str, int]

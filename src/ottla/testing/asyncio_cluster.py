@@ -1,0 +1,94 @@
+"""The same cluster for tests that wait with `await`.
+
+The nodes still have a thread and a loop of their own: a test that keeps its loop busy must not make
+its brokers miss heartbeats.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
+from typing import Any, TypeVar
+
+from ottla.testing.group import READY_TIMEOUT_S, NodeGroup
+from ottla.testing.nodes import NodeView
+from ottla.testing.thread_cluster import ClusterThread
+
+T = TypeVar("T")
+
+
+class AsyncCluster:
+    """Made by `async_cluster()`. As `Cluster`, with `await`."""
+
+    def __init__(self, thread: ClusterThread) -> None:
+        self._thread = thread
+        self._group = thread.group
+
+    @property
+    def bootstrap_servers(self) -> str:
+        return ",".join(node.address for node in self.nodes.values())
+
+    @property
+    def nodes(self) -> dict[int, NodeView]:
+        return self._thread.look(self._group.views)
+
+    @property
+    def controller(self) -> int | None:
+        return self._thread.look(self._group.controller)
+
+    def leader_of(self, topic: str, partition: int = 0) -> int | None:
+        return self._thread.look(lambda: self._group.leader_of(topic, partition))
+
+    async def kill(self, node: int) -> None:
+        await self._wait(lambda: self._group.kill(node))
+
+    async def stop(self, node: int) -> None:
+        await self._wait(lambda: self._group.stop(node))
+
+    async def start(self, node: int) -> None:
+        await self._wait(lambda: self._group.start(node))
+
+    async def restart(self, node: int) -> None:
+        await self.stop(node)
+        await self.start(node)
+
+    def pause(self, node: int) -> None:
+        self._thread.look(lambda: self._group.pause(node))
+
+    def resume(self, node: int) -> None:
+        self._thread.look(lambda: self._group.resume(node))
+
+    async def add_node(self, settings: Mapping[str, str] | None = None) -> int:
+        return await self._wait(lambda: self._group.add_node(settings or {}))
+
+    async def wait_ready(self, timeout_s: float = READY_TIMEOUT_S) -> None:
+        await self._wait(lambda: self._group.wait_ready(timeout_s))
+
+    async def wait_in_sync(self, timeout_s: float = READY_TIMEOUT_S) -> None:
+        await self._wait(lambda: self._group.wait_in_sync(timeout_s))
+
+    async def _wait(self, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
+        return await asyncio.wrap_future(self._thread.submit(work))
+
+
+@contextlib.asynccontextmanager
+async def async_cluster(
+    nodes: int = 3,
+    *,
+    settings: Mapping[str, str] | None = None,
+    node_settings: Mapping[int, Mapping[str, str]] | None = None,
+    folder: str | None = None,
+) -> AsyncIterator[AsyncCluster]:
+    """As `cluster()`."""
+    with NodeGroup(nodes, settings or {}, node_settings or {}, folder) as group:
+        thread = ClusterThread(group)
+        thread.start()
+        try:
+            await asyncio.wrap_future(thread.submit(group.open))
+            yield AsyncCluster(thread)
+        finally:
+            try:
+                await asyncio.shield(asyncio.wrap_future(thread.submit(group.close)))
+            finally:
+                await asyncio.to_thread(thread.end)

@@ -1,0 +1,236 @@
+"""All nodes of a test's cluster, in their loop: opened together, watched, and removed."""
+
+from __future__ import annotations
+
+import asyncio
+import errno
+import os.path
+import random
+import shutil
+import socket
+import tempfile
+from collections.abc import Callable, Coroutine, Iterable, Mapping
+from typing import Any
+
+from ottla.metadata.image import NO_LEADER, MetadataImage
+from ottla.protocol.uuids import random_uuid, to_text
+from ottla.storage.meta_properties import FILE_NAME, MetaProperties, write_meta_properties
+from ottla.testing.nodes import HostedNode, NodeView
+from ottla.testing.runtime import UnsyncedDisk
+from ottla.testing.settings import HOST, node_settings
+
+READY_TIMEOUT_S = 15.0
+OPEN_ATTEMPTS_MAX = 3
+NODES_MAX = 100
+
+
+class NotReady(TimeoutError):
+    """A cluster that did not get where it should; the message says what is missing."""
+
+
+class NodeGroup:
+    """A context manager for its folder; `open` and the rest are for the loop."""
+
+    def __init__(
+        self,
+        count: int,
+        settings: Mapping[str, str],
+        by_node: Mapping[int, Mapping[str, str]],
+        folder: str | None,
+    ) -> None:
+        if not 1 <= count <= NODES_MAX:
+            raise ValueError(f"a cluster has 1 to {NODES_MAX} nodes, not {count}")
+        if unknown := set(by_node) - set(range(1, count + 1)):
+            raise ValueError(f"node_settings of {unknown}, but nodes are 1 to {count}")
+        self._count = count
+        self._settings = dict(settings)
+        self._by_node = {number: dict(one) for number, one in by_node.items()}
+        self._kept_folder = folder
+        self._folder = ""
+        self._cluster_id = to_text(random_uuid(random.SystemRandom()))
+        self._controller_ports: list[int] = []
+        self._nodes: dict[int, HostedNode] = {}
+        self._changed = asyncio.Event()
+
+    def __enter__(self) -> NodeGroup:
+        self._folder = self._kept_folder or tempfile.mkdtemp(prefix="ottla-cluster-")
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        if self._kept_folder is None:
+            shutil.rmtree(self._folder, ignore_errors=True)
+
+    # --- opening and closing --------------------------------------------------------------------
+
+    async def open(self) -> None:
+        """All nodes at once. Ports of controllers must be known before any is opened: should
+        somebody else have taken one meanwhile, others are tried."""
+        for attempts_left in reversed(range(OPEN_ATTEMPTS_MAX)):
+            self._controller_ports = free_ports(self._count)
+            for number in range(1, self._count + 1):
+                self._nodes[number] = self._new_node(number)
+            try:
+                await self._all_of(node.start(self._tell) for node in self._nodes.values())
+                await self.wait_ready(READY_TIMEOUT_S)
+                return
+            except OSError as error:
+                await self.close()
+                if error.errno != errno.EADDRINUSE or attempts_left == 0:
+                    raise
+
+    def _new_node(self, number: int) -> HostedNode:
+        folder = os.path.join(self._folder, f"node{number}")
+        given = self._settings | self._by_node.get(number, {})
+        if not os.path.exists(os.path.join(folder, FILE_NAME)):
+            disk = UnsyncedDisk()
+            disk.make_dirs(folder)
+            directory_id = random_uuid(random.SystemRandom())
+            identity = MetaProperties(self._cluster_id, number, directory_id)
+            write_meta_properties(disk, folder, identity)
+        return HostedNode(
+            number,
+            folder,
+            lambda port: node_settings(number, self._controller_ports, port, folder, given),
+        )
+
+    async def close(self) -> None:
+        """Everything at once, and without waiting for leaders to move: the data is thrown away."""
+        if self._kept_folder is not None:
+            await self._all_of(node.stop() for node in self._nodes.values() if node.is_running)
+        await self._all_of(node.kill() for node in self._nodes.values())
+
+    def bury(self) -> None:
+        for node in self._nodes.values():
+            node.bury()
+
+    async def _all_of(self, works: Iterable[Coroutine[Any, Any, None]]) -> None:
+        """All of them to their end, then the first error."""
+        outcomes = await asyncio.gather(*works, return_exceptions=True)
+        for outcome in outcomes:
+            if isinstance(outcome, BaseException):
+                raise outcome
+
+    # --- single nodes ---------------------------------------------------------------------------
+
+    async def start(self, number: int) -> None:
+        await self._node(number).start(self._tell)
+
+    async def stop(self, number: int) -> None:
+        await self._node(number).stop()
+
+    async def kill(self, number: int) -> None:
+        await self._node(number).kill()
+
+    def pause(self, number: int) -> None:
+        self._node(number).pause()
+
+    def resume(self, number: int) -> None:
+        self._node(number).resume()
+
+    async def add_node(self, settings: Mapping[str, str]) -> int:
+        if self._count == 1:
+            raise ValueError("a single node cannot grow: begin with nodes=2 or more")
+        number = max(self._nodes) + 1
+        self._by_node[number] = dict(settings)
+        self._nodes[number] = self._new_node(number)
+        await self.start(number)
+        return number
+
+    def _node(self, number: int) -> HostedNode:
+        if number not in self._nodes:
+            raise ValueError(f"there is no node {number}: nodes are {sorted(self._nodes)}")
+        return self._nodes[number]
+
+    # --- looking --------------------------------------------------------------------------------
+
+    def views(self) -> dict[int, NodeView]:
+        return {number: node.view() for number, node in self._nodes.items()}
+
+    def controller(self) -> int | None:
+        """By the newest epoch that any node has seen: one that was frozen may still think itself
+        in charge."""
+        known = [
+            (node.node.metadata.epoch, node.node.metadata.leader_id)
+            for node in self._running()
+            if node.node is not None and node.node.metadata.leader_id >= 0
+        ]
+        return max(known)[1] if known else None
+
+    def leader_of(self, topic: str, partition: int) -> int | None:
+        """By the newest metadata that any node has."""
+        images = [node.image for node in self._running() if node.image is not None]
+        if not images:
+            return None
+        newest = max(images, key=lambda image: image.offset)
+        found = newest.partition(topic, partition)
+        return None if found is None or found.leader == NO_LEADER else found.leader
+
+    def _running(self) -> list[HostedNode]:
+        return [
+            node
+            for node in self._nodes.values()
+            if node.is_running and node.view().state == "running"
+        ]
+
+    # --- waiting --------------------------------------------------------------------------------
+
+    async def wait_ready(self, timeout_s: float) -> None:
+        await self._until(self._what_is_not_ready, timeout_s)
+
+    async def wait_in_sync(self, timeout_s: float) -> None:
+        await self._until(self._what_is_not_in_sync, timeout_s)
+
+    async def _until(self, missing: Callable[[], str | None], timeout_s: float) -> None:
+        what = missing()
+        try:
+            async with asyncio.timeout(timeout_s):
+                while what is not None:
+                    self._changed.clear()
+                    await self._changed.wait()
+                    what = missing()
+        except TimeoutError:
+            raise NotReady(f"not within {timeout_s:g} s: {what}") from None
+
+    def _tell(self, *_: object) -> None:
+        self._changed.set()
+
+    def _what_is_not_ready(self) -> str | None:
+        running = self._running()
+        for node in running:
+            if node.failure is not None:
+                raise node.failure
+            image = node.image
+            for other in running:
+                broker = image.brokers.get(other.number) if image is not None else None
+                if broker is None or not broker.is_active:
+                    return f"node {node.number} does not know node {other.number} as usable"
+        return None
+
+    def _what_is_not_in_sync(self) -> str | None:
+        if (reason := self._what_is_not_ready()) is not None:
+            return reason
+        running = {node.number for node in self._running()}
+        for node in self._running():
+            if node.image is not None and (lag := _out_of_sync(node.image, running)) is not None:
+                return f"node {node.number} knows {lag}"
+        return None
+
+
+def _out_of_sync(image: MetadataImage, running: set[int]) -> str | None:
+    for topic in image.topics.values():
+        for one in topic.partitions.values():
+            if one.leader not in running or not running & set(one.replicas) <= set(one.isr):
+                return f"{topic.name}-{one.index} led by {one.leader}, in sync on {list(one.isr)}"
+    return None
+
+
+def free_ports(count: int) -> list[int]:
+    """Free at this moment, all different."""
+    probes = [socket.socket() for _ in range(count)]
+    try:
+        for probe in probes:
+            probe.bind((HOST, 0))
+        return [probe.getsockname()[1] for probe in probes]
+    finally:
+        for probe in probes:
+            probe.close()

@@ -1,0 +1,71 @@
+"""What the nodes of a test's cluster are told: where the others are, and to be quick."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final
+
+HOST: Final = "127.0.0.1"
+
+# Short waits: elections and fencing within a fraction of a second, groups that begin at once. Few
+# partitions of internal topics: each is a folder with files on every node.
+QUICK: Final[Mapping[str, str]] = {
+    "broker.heartbeat.interval.ms": "100",
+    "broker.session.timeout.ms": "800",
+    "controller.quorum.election.backoff.max.ms": "100",
+    "controller.quorum.election.timeout.ms": "100",
+    "controller.quorum.fetch.timeout.ms": "500",
+    "group.consumer.assignment.interval.ms": "0",
+    "group.consumer.heartbeat.interval.ms": "200",
+    "group.consumer.min.heartbeat.interval.ms": "50",
+    "group.consumer.min.session.timeout.ms": "500",
+    "group.consumer.session.timeout.ms": "3000",
+    "group.initial.rebalance.delay.ms": "0",
+    "group.min.session.timeout.ms": "500",
+    "log.cleaner.dedupe.buffer.size": "4194304",
+    "log.index.size.max.bytes": "131072",
+    "offsets.topic.num.partitions": "4",
+    "transaction.state.log.num.partitions": "4",
+}
+
+
+def node_settings(
+    number: int, controller_ports: Sequence[int], port: int, folder: str, given: Mapping[str, str]
+) -> dict[str, str]:
+    """Of node `number` (from 1). What the test asks for wins."""
+    return {
+        "node.id": str(number),
+        "log.dirs": folder,
+        **_addresses(number, controller_ports, port),
+        **copies(len(controller_ports)),
+        **QUICK,
+        **given,
+    }
+
+
+def _addresses(number: int, controller_ports: Sequence[int], port: int) -> dict[str, str]:
+    """A single node needs no controllers to ask; one that was added later is a broker only."""
+    own = f"PLAINTEXT://{HOST}:{port}"
+    if len(controller_ports) == 1:
+        return {"listeners": own}
+    voters = [f"{n}@{HOST}:{place}" for n, place in enumerate(controller_ports, 1)]
+    common = {
+        "controller.listener.names": "CONTROLLER",
+        "controller.quorum.voters": ",".join(voters),
+    }
+    if number > len(controller_ports):
+        return {"process.roles": "broker", "listeners": own, **common}
+    both = f"{own},CONTROLLER://{HOST}:{controller_ports[number - 1]}"
+    return {"process.roles": "broker,controller", "listeners": both, **common}
+
+
+def copies(nodes: int) -> dict[str, str]:
+    """As many copies as make sense, so that any one node of three can be lost."""
+    copies, in_sync = str(min(3, nodes)), "2" if nodes > 2 else "1"
+    return {
+        "default.replication.factor": copies,
+        "min.insync.replicas": in_sync,
+        "offsets.topic.replication.factor": copies,
+        "transaction.state.log.replication.factor": copies,
+        "transaction.state.log.min.isr": in_sync,
+    }

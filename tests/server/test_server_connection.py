@@ -122,7 +122,6 @@ class FakeServer:
         self.seconds_a_look = 0.0
         self.soon: list[Callable[[], None]] = []
         self.node = None
-        self.dispatcher = self
         self.runtime = self
         self.clock = self
 
@@ -157,7 +156,8 @@ def answers(data: bytes) -> list[tuple[int, bytes]]:
 def connect(server: FakeServer | None = None) -> tuple[ScriptedSocket, FakeServer, Connection]:
     server = server or FakeServer()
     socket = ScriptedSocket()
-    return socket, server, Connection(socket, "PLAINTEXT", server)  # type: ignore[arg-type]
+    connection = Connection(socket, "PLAINTEXT", server, server)  # type: ignore[arg-type]
+    return socket, server, connection
 
 
 @given(

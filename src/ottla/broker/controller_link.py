@@ -144,6 +144,6 @@ def says_not_controller(response: Struct) -> bool:
     code of the answer, so that the first of each list is enough to look at."""
     if getattr(response, "error_code", 0) == ErrorCode.NOT_CONTROLLER:
         return True
-    values = (getattr(response, name) for name in type(response).__slots__)  # type: ignore[attr-defined]
+    values = (getattr(response, field.name) for field in response.FIELDS)
     firsts = (value[0] for value in values if isinstance(value, list) and value)
     return any(isinstance(first, Struct) and says_not_controller(first) for first in firsts)

@@ -12,7 +12,6 @@ from ottla.logs import get_logger
 from ottla.metadata.delta import MetadataDelta
 from ottla.metadata.image import MetadataImage
 from ottla.protocol.errors import ErrorCode, KafkaError
-from ottla.protocol.messages.allocate_producer_ids import AllocateProducerIdsRequest
 from ottla.protocol.messages.assign_replicas_to_dirs import (
     AssignReplicasToDirsRequest,
     RequestDirectoryData,
@@ -60,8 +59,6 @@ class ControllerRequests:
         self._metadata = metadata
         self._broker_id = config.node_id
         self._broker_epoch = broker_epoch
-        self._producer_ids = iter(range(0))
-        self._producer_ids_lock = asyncio.Lock()
         self._awaited: dict[str, list[asyncio.Future[None]]] = {}
         metadata.subscribe(self._metadata_changed)
 
@@ -99,23 +96,6 @@ class ControllerRequests:
         for topic in delta.created.values():
             for seen in self._awaited.pop(topic.name, ()):
                 seen.set_result(None)
-
-    # --- producers ------------------------------------------------------------------------------
-
-    async def next_producer_id(self) -> int:
-        """An id that no producer of this cluster ever had, also across restarts."""
-        async with self._producer_ids_lock:
-            for producer_id in self._producer_ids:
-                return producer_id
-            response = await self._ask(
-                AllocateProducerIdsRequest(
-                    broker_id=self._broker_id, broker_epoch=self._broker_epoch()
-                )
-            )
-            _check(response)
-            start: int = response.producer_id_start
-            self._producer_ids = iter(range(start, start + response.producer_id_len))
-            return next(self._producer_ids)
 
     # --- folders --------------------------------------------------------------------------------
 

@@ -35,7 +35,7 @@ class ConfigRules(NamedTuple):
             check_name(name)
         elif kind == ResourceType.BROKER:
             if name:
-                check_is_node(name, self.node_id)
+                node_number(name)
         elif kind == ResourceType.GROUP:
             if not name:
                 raise invalid_request("Default group resources are not allowed.")
@@ -88,12 +88,15 @@ def is_list(kind: int, key: str) -> bool:
 
 def check_is_node(name: str, node_id: int) -> None:
     """A broker configures only itself: it alone can tell whether a value works."""
+    if node_number(name) != node_id:
+        raise invalid_request(f"Unexpected broker id, expected {node_id}, but received {name}")
+
+
+def node_number(name: str) -> int:
     try:
-        broker_id = int(name)
+        return int(name)
     except ValueError:
         raise invalid_request(f"Node id must be an integer, but it is: {name}") from None
-    if broker_id != node_id:
-        raise invalid_request(f"Unexpected broker id, expected {node_id}, but received {name}")
 
 
 def invalid_request(message: str) -> KafkaError:

@@ -112,6 +112,16 @@ class MetadataLog:
     def end_offset(self) -> int:
         return self._log.end_offset
 
+    @property
+    def is_leader(self) -> bool:
+        return True
+
+    def leader_endpoint(self) -> tuple[str, int] | None:
+        return None
+
+    def on_leader_change(self, callback: Callable[[], object]) -> None:
+        """Never: a quorum of one stays as it is."""
+
     def subscribe(self, subscriber: Subscriber) -> None:
         """Call `subscriber(delta, image)` after each commit, in order, in the loop.
 

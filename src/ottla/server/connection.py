@@ -24,7 +24,7 @@ from ottla.server.pending import Pending, PendingTask
 
 if TYPE_CHECKING:
     from ottla.runtime.network import Socket
-    from ottla.server.dispatch import Route
+    from ottla.server.dispatch import Dispatcher, Route
     from ottla.server.server import Server
 
 log = get_logger("ottla.network")
@@ -70,6 +70,7 @@ class Connection:
     __slots__ = (
         "_backlog",
         "_closed",
+        "_dispatcher",
         "_filled",
         "_held",
         "_inbox",
@@ -77,6 +78,7 @@ class Connection:
         "_out",
         "_reading",
         "_recv_into",
+        "_routes",
         "_server",
         "_slots",
         "_socket",
@@ -88,10 +90,14 @@ class Connection:
         "software",
     )
 
-    def __init__(self, socket: Socket, listener_name: str, server: Server) -> None:
+    def __init__(
+        self, socket: Socket, listener_name: str, dispatcher: Dispatcher, server: Server
+    ) -> None:
         self._socket = socket
         self._recv_into = socket.recv_into
         self._server = server
+        self._dispatcher = dispatcher
+        self._routes = dispatcher.routes
         self.listener_name = listener_name
         self.last_active = server.runtime.clock.now()
         self.software: tuple[str, str] = ("unknown", "unknown")
@@ -113,6 +119,11 @@ class Connection:
     @property
     def peer(self) -> tuple[str, int]:
         return self._socket.peer
+
+    @property
+    def kind(self) -> str:
+        """Whether it came in by a listener of brokers or of controllers: see `dispatch`."""
+        return self._dispatcher.kind
 
     @property
     def is_closed(self) -> bool:
@@ -260,9 +271,9 @@ class Connection:
         try:
             api_key, version, correlation_id, client_id_size = _REQUEST_START.unpack_from(frame)
             server = self._server
-            route = server.routes.get(api_key << 16 | version)
+            route = self._routes.get(api_key << 16 | version)
             if route is None:
-                route = server.dispatcher.route(api_key, version)
+                route = self._dispatcher.route(api_key, version)
             position = 10
             client_id = None
             if client_id_size >= 0:

@@ -1,9 +1,16 @@
-"""Which APIs this broker serves, and the way from an API and version to its code."""
+"""Which APIs this node serves, on which kind of listener, and the way from an API and version to
+its code.
+
+Clients and brokers come in by broker listeners, controllers and brokers in need of a controller by
+controller listeners. What only the active controller can do is forwarded to it by every broker.
+"""
 
 from __future__ import annotations
 
 import importlib
 from collections.abc import Callable
+from functools import cache
+from types import ModuleType
 from typing import Any, Final
 
 from ottla.protocol.apis import ApiKey, api
@@ -50,7 +57,57 @@ SERVED: Final[dict[ApiKey, str]] = {
     ApiKey.CONSUMER_GROUP_DESCRIBE: "consumer_group_describe",
     ApiKey.DESCRIBE_TOPIC_PARTITIONS: "describe_topic_partitions",
 }
-"""Served API -> its module in `ottla.server.handlers`. ApiVersions tells just this."""
+"""Served API -> its module in `ottla.server.handlers`. On a listener of brokers or of controllers
+are served those that Kafka serves there, and ApiVersions tells just this."""
+
+BROKERS: Final = "broker"
+CONTROLLERS: Final = "controller"
+
+ON_CONTROLLERS: Final[dict[ApiKey, str]] = {}
+"""APIs that have another module on listeners of controllers."""
+
+FORWARDED: Final = frozenset(
+    {
+        ApiKey.CREATE_TOPICS,
+        ApiKey.DELETE_TOPICS,
+        ApiKey.CREATE_PARTITIONS,
+        ApiKey.ELECT_LEADERS,
+        ApiKey.ALTER_PARTITION_REASSIGNMENTS,
+        ApiKey.LIST_PARTITION_REASSIGNMENTS,
+        ApiKey.UPDATE_FEATURES,
+        ApiKey.UNREGISTER_BROKER,
+        ApiKey.DESCRIBE_QUORUM,
+        ApiKey.ADD_RAFT_VOTER,
+        ApiKey.REMOVE_RAFT_VOTER,
+    }
+)
+"""Handled at once by a broker that is the active controller, else by that one. (Changes of configs
+are looked at by the broker first: their handlers forward them.)"""
+
+
+@cache
+def served_on(kind: str) -> frozenset[ApiKey]:
+    """The APIs of a kind of listener."""
+    return frozenset(key for key in SERVED if kind in api(key).listeners)
+
+
+def handler_module(key: ApiKey, kind: str) -> ModuleType:
+    name = ON_CONTROLLERS.get(key) if kind == CONTROLLERS else None
+    return importlib.import_module(f"ottla.server.handlers.{name or SERVED[key]}")
+
+
+def handler(key: ApiKey, kind: str) -> Callable[..., Any]:
+    """What serves an API on a kind of listener. A module whose API is not the same thing on a
+    controller has a second function for it, `handle_on_controller`."""
+    module = handler_module(key, kind)
+    handle: Callable[..., Any] = module.handle
+    if kind == CONTROLLERS:
+        return getattr(module, "handle_on_controller", handle)
+    if key in FORWARDED:
+        from ottla.server.forwarding import forwarding
+
+        return forwarding(handle, getattr(module, "refuse", None))
+    return handle
 
 
 class Route:
@@ -66,11 +123,10 @@ class Route:
         "response_is_flexible",
     )
 
-    def __init__(self, key: ApiKey, version: int) -> None:
+    def __init__(self, key: ApiKey, version: int, kind: str) -> None:
         declared = api(key)
-        module = importlib.import_module(f"ottla.server.handlers.{SERVED[key]}")
         self.name: str = declared.name
-        self.handle: Callable[..., Any] = module.handle
+        self.handle = handler(key, kind)
         self.decode: Callable[..., Any] = decoder(declared.request_class(), version)
         self.response_class: type[Any] = declared.response_class()
         self.encode: Callable[[Any], list[Any]] = encoder(self.response_class, version)
@@ -97,21 +153,24 @@ class UnsupportedApiVersions(Route):
     __slots__ = ()
 
     def __init__(self) -> None:
-        super().__init__(ApiKey.API_VERSIONS, 0)
+        super().__init__(ApiKey.API_VERSIONS, 0, BROKERS)
         module = importlib.import_module("ottla.server.handlers.api_versions")
         self.decode = lambda frame, position: (None, len(frame))
         self.handle = lambda context, request: module.unsupported_version(context)
 
 
 class Dispatcher:
-    def __init__(self) -> None:
+    """The routes of one kind of listener."""
+
+    def __init__(self, kind: str) -> None:
+        self.kind = kind
         self.routes: dict[int, Route] = {}
 
     def route(self, key: int, version: int) -> Route:
         """Build the route on first use; `MalformedMessage` if the client may not ask for this."""
         try:
             served = ApiKey(key)
-            lowest, highest = api(served).versions if served in SERVED else (0, -1)
+            lowest, highest = api(served).versions if served in served_on(self.kind) else (0, -1)
         except ValueError:
             lowest, highest = 0, -1
         if not lowest <= version <= highest:
@@ -120,5 +179,5 @@ class Dispatcher:
             raise MalformedMessage(
                 f"API {key} version {version} is not served; ApiVersions lists what is"
             )
-        route = self.routes[key << 16 | version] = Route(served, version)
+        route = self.routes[key << 16 | version] = Route(served, version, self.kind)
         return route

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Final
 from ottla.logs import get_logger
 from ottla.runtime.network import BufferSizes
 from ottla.server.connection import Connection
-from ottla.server.dispatch import Dispatcher
+from ottla.server.dispatch import BROKERS, CONTROLLERS, Dispatcher
 from ottla.server.limits import ConnectionLimits, total_within
 
 if TYPE_CHECKING:
@@ -29,8 +29,7 @@ class Server:
         config = node.config
         self.node = node
         self.runtime = node.runtime
-        self.dispatcher = Dispatcher()
-        self.routes = self.dispatcher.routes
+        self._dispatchers = {kind: Dispatcher(kind) for kind in (BROKERS, CONTROLLERS)}
         self.receive_view = memoryview(bytearray(RECEIVE_BUFFER_BYTES))
         """Shared by all connections: what a read brings is served before the next read."""
         self.request_bytes_max: int = config["socket.request.max.bytes"]
@@ -39,7 +38,8 @@ class Server:
         self._buffers = buffer_sizes(config)
         self._backlog: int = config["socket.listen.backlog.size"]
         self._connections: dict[Connection, None] = {}
-        self._listeners: list[Listener] = []
+        self._listeners: list[tuple[str, Listener]] = []
+        self._serving: set[str] = set()
         self._accept_paused = False
         self._idle_timer: Timer | None = None
 
@@ -54,38 +54,46 @@ class Server:
         self.limits.per_address_max = config["max.connections.per.ip"]
         self.limits.overrides = config.max_connections_by_ip
 
-    def listen(self, listener: ListenerConfig) -> tuple[str, int]:
+    def listen(self, listener: ListenerConfig, kind: str = BROKERS) -> tuple[str, int]:
         """Open one listener and return where it really listens. Who connects has to wait until
-        `start_serving`: the port must be known before the broker is ready to answer."""
+        `start_serving`: the port must be known before the node is ready to answer."""
+        dispatcher = self._dispatchers[kind]
         opened = self.runtime.network.listen(
             listener.host,
             listener.port,
-            lambda socket: self._accepted(socket, listener.name),
+            lambda socket: self._accepted(socket, listener.name, dispatcher),
             backlog=self._backlog,
             buffers=self._buffers,
         )
         opened.pause()
-        self._listeners.append(opened)
+        self._listeners.append((kind, opened))
         return opened.address
 
-    def start_serving(self) -> None:
-        for listener in self._listeners:
-            listener.resume()
-        if self._idle_s > 0:
+    def start_serving(self, kind: str = BROKERS) -> None:
+        """Answer those who come by listeners of this kind."""
+        self._serving.add(kind)
+        if not self._accept_paused:
+            self._resume_listeners()
+        if self._idle_s > 0 and self._idle_timer is None:
             self._schedule_idle_sweep()
 
-    def _accepted(self, socket: Socket, listener_name: str) -> None:
+    def _resume_listeners(self) -> None:
+        for kind, listener in self._listeners:
+            if kind in self._serving:
+                listener.resume()
+
+    def _accepted(self, socket: Socket, listener_name: str, dispatcher: Dispatcher) -> None:
         host = socket.peer[0]
         refusal = self.limits.admit(host)
         if refusal is not None:
             log.warning("refusing a connection", peer=socket.peer, reason=refusal)
             socket.close()
             return
-        self._connections[Connection(socket, listener_name, self)] = None
+        self._connections[Connection(socket, listener_name, dispatcher, self)] = None
         if self.limits.is_full and not self._accept_paused:
             log.warning("connection limit reached; new ones wait", limit=self.limits.total_max)
             self._accept_paused = True
-            for listener in self._listeners:
+            for _, listener in self._listeners:
                 listener.pause()
 
     def forget(self, connection: Connection) -> None:
@@ -95,8 +103,7 @@ class Server:
         self.limits.leave(connection.peer[0])
         if self._accept_paused and not self.limits.is_full:
             self._accept_paused = False
-            for listener in self._listeners:
-                listener.resume()
+            self._resume_listeners()
 
     def _schedule_idle_sweep(self) -> None:
         delay_s = min(IDLE_SWEEP_S_MAX, self._idle_s / IDLE_SWEEPS_PER_TIMEOUT)
@@ -110,7 +117,7 @@ class Server:
         self._schedule_idle_sweep()
 
     def stop_listening(self) -> None:
-        for listener in self._listeners:
+        for _, listener in self._listeners:
             listener.close()
         self._listeners.clear()
 

@@ -4,15 +4,21 @@ from __future__ import annotations
 
 from ottla.controller.alter_configs import ConfigChange, KeyChange, Operation, Outcome
 from ottla.protocol.errors import KafkaError
-from ottla.protocol.messages.alter_configs import (
-    AlterConfigsRequest,
-    AlterConfigsResourceResponse,
-    AlterConfigsResponse,
-)
+from ottla.protocol.messages.alter_configs import AlterConfigsRequest, AlterConfigsResponse
 from ottla.server.context import RequestContext
+from ottla.server.handlers._config_changes import results, through_broker
 
 
 async def handle(context: RequestContext, request: AlterConfigsRequest) -> AlterConfigsResponse:
+    response: AlterConfigsResponse = await through_broker(
+        context, request, None, handle_on_controller, refuse
+    )
+    return response
+
+
+async def handle_on_controller(
+    context: RequestContext, request: AlterConfigsRequest
+) -> AlterConfigsResponse:
     changes = [
         ConfigChange(
             (resource.resource_type, resource.resource_name),
@@ -27,15 +33,12 @@ async def handle(context: RequestContext, request: AlterConfigsRequest) -> Alter
             changes, validate_only=request.validate_only
         )
     except KafkaError as error:
-        outcomes = [error] * len(changes)
-    return AlterConfigsResponse(
-        responses=[
-            AlterConfigsResourceResponse(
-                error_code=error.code if error else 0,
-                error_message=error.message if error else None,
-                resource_type=resource.resource_type,
-                resource_name=resource.resource_name,
-            )
-            for resource, error in zip(request.resources, outcomes, strict=True)
-        ]
-    )
+        return refuse(request, error)
+    response: AlterConfigsResponse = results(AlterConfigsResponse, request.resources, outcomes)
+    return response
+
+
+def refuse(request: AlterConfigsRequest, error: KafkaError) -> AlterConfigsResponse:
+    outcomes = [error] * len(request.resources)
+    response: AlterConfigsResponse = results(AlterConfigsResponse, request.resources, outcomes)
+    return response

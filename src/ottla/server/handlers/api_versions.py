@@ -15,7 +15,7 @@ from ottla.protocol.messages.api_versions import (
     SupportedFeatureKey,
 )
 from ottla.server.context import RequestContext
-from ottla.server.dispatch import SERVED
+from ottla.server.dispatch import BROKERS, served_on
 
 SOFTWARE_FROM = 3
 """The first version in which clients say what they are."""
@@ -23,7 +23,7 @@ LOWEST_LEVEL_0_FROM = 4
 """Clients before it fail on a feature whose lowest level is 0, and are not told of any."""
 _SOFTWARE = re.compile(r"[a-zA-Z0-9](?:[a-zA-Z0-9\-.]*[a-zA-Z0-9])?")
 
-_versions: dict[bool, list[ApiVersion]] = {}
+_versions: dict[tuple[str, bool], list[ApiVersion]] = {}
 
 
 def handle(context: RequestContext, request: ApiVersionsRequest) -> ApiVersionsResponse:
@@ -34,7 +34,10 @@ def handle(context: RequestContext, request: ApiVersionsRequest) -> ApiVersionsR
         return ApiVersionsResponse(error_code=ErrorCode.INVALID_REQUEST)
     image = context.node.metadata.image
     return ApiVersionsResponse(
-        api_keys=served_versions(unstable=context.node.config["unstable.api.versions.enable"]),
+        api_keys=served_versions(
+            context.connection.kind,
+            unstable=context.node.config["unstable.api.versions.enable"],
+        ),
         supported_features=[
             SupportedFeatureKey(
                 name=feature.name, min_version=feature.lowest, max_version=feature.level
@@ -53,17 +56,20 @@ def handle(context: RequestContext, request: ApiVersionsRequest) -> ApiVersionsR
 def unsupported_version(_context: RequestContext) -> ApiVersionsResponse:
     """The answer, in the shape of version 0, to a client that opened with a version from the
     future: it comes back with one from the list."""
-    own = [version for version in served_versions() if version.api_key == ApiKey.API_VERSIONS]
+    everything = served_versions(BROKERS)
+    own = [version for version in everything if version.api_key == ApiKey.API_VERSIONS]
     return ApiVersionsResponse(error_code=ErrorCode.UNSUPPORTED_VERSION, api_keys=own)
 
 
-def served_versions(*, unstable: bool = False) -> list[ApiVersion]:
-    """With `unstable`, also versions that are still being designed. These are served in any case
-    to a client that knows them, but clients that take the highest one there is are not led there.
+def served_versions(kind: str, *, unstable: bool = False) -> list[ApiVersion]:
+    """What a kind of listener serves. With `unstable`, also versions that are still being designed.
+    These are served in any case to a client that knows them, but clients that take the highest one
+    there is are not led there.
     """
-    if unstable not in _versions:
-        _versions[unstable] = [_served(key, unstable) for key in sorted(SERVED)]
-    return _versions[unstable]
+    if (kind, unstable) not in _versions:
+        keys = sorted(served_on(kind))
+        _versions[kind, unstable] = [_served(key, unstable) for key in keys]
+    return _versions[kind, unstable]
 
 
 def _served(key: ApiKey, unstable: bool) -> ApiVersion:

@@ -17,12 +17,16 @@ async def handle(
     try:
         return await context.node.controller.create_partitions(request)
     except KafkaError as error:
-        names = dict.fromkeys(topic.name for topic in request.topics)
-        return CreatePartitionsResponse(
-            results=[
-                CreatePartitionsTopicResult(
-                    name=name, error_code=error.code, error_message=error.message
-                )
-                for name in names
-            ]
-        )
+        return refuse(request, error)
+
+
+def refuse(request: CreatePartitionsRequest, error: KafkaError) -> CreatePartitionsResponse:
+    names = dict.fromkeys(topic.name for topic in request.topics)
+    return CreatePartitionsResponse(
+        results=[
+            CreatePartitionsTopicResult(
+                name=name, error_code=error.code, error_message=error.message
+            )
+            for name in names
+        ]
+    )

@@ -12,5 +12,9 @@ async def handle(context: RequestContext, request: CreateTopicsRequest) -> Creat
     try:
         return await context.node.controller.create_topics(request)
     except KafkaError as error:
-        names = dict.fromkeys(topic.name for topic in request.topics)
-        return CreateTopicsResponse(topics=[failed(name, error) for name in names])
+        return refuse(request, error)
+
+
+def refuse(request: CreateTopicsRequest, error: KafkaError) -> CreateTopicsResponse:
+    names = dict.fromkeys(topic.name for topic in request.topics)
+    return CreateTopicsResponse(topics=[failed(name, error) for name in names])

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ottla.controller.delete_topics import refuse_all
+from ottla.controller.delete_topics import refuse_all as refuse
 from ottla.protocol.errors import ErrorCode, KafkaError
 from ottla.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse
 from ottla.server.context import RequestContext
@@ -10,11 +10,11 @@ from ottla.server.context import RequestContext
 
 async def handle(context: RequestContext, request: DeleteTopicsRequest) -> DeleteTopicsResponse:
     if not context.node.config["delete.topic.enable"]:
-        return refuse_all(request, _disabled(context.api_version))
+        return refuse(request, _disabled(context.api_version))
     try:
         return await context.node.controller.delete_topics(request)
     except KafkaError as error:
-        return refuse_all(request, error)
+        return refuse(request, error)
 
 
 def _disabled(api_version: int) -> KafkaError:

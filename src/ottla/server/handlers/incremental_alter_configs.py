@@ -2,73 +2,69 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-
 from ottla.controller.alter_configs import ConfigChange, KeyChange, Outcome
 from ottla.controller.config_rules import check_is_node, invalid_request
 from ottla.controller.limits import repeated
-from ottla.metadata.resources import ResourceType
 from ottla.protocol.errors import KafkaError
 from ottla.protocol.messages.incremental_alter_configs import (
-    AlterConfigsResourceResponse,
+    AlterConfigsResource,
     IncrementalAlterConfigsRequest,
     IncrementalAlterConfigsResponse,
 )
 from ottla.server.context import RequestContext
+from ottla.server.handlers._config_changes import results, through_broker
 from ottla.server.handlers._loggers import alter_levels
 
 
 async def handle(
     context: RequestContext, request: IncrementalAlterConfigsRequest
 ) -> IncrementalAlterConfigsResponse:
+    """Levels of loggers change here and now; everything else goes through the metadata log."""
+    twice = repeated((r.resource_type, r.resource_name) for r in request.resources)
+
+    def change_logger(resource: AlterConfigsResource) -> Outcome:
+        try:
+            if (resource.resource_type, resource.resource_name) in twice:
+                raise invalid_request("Each resource must appear at most once.")
+            check_is_node(resource.resource_name, context.node.node_id)
+            alter_levels(_keys(resource), validate_only=request.validate_only)
+        except KafkaError as error:
+            return error
+        return None
+
+    response: IncrementalAlterConfigsResponse = await through_broker(
+        context, request, change_logger, handle_on_controller, refuse
+    )
+    return response
+
+
+async def handle_on_controller(
+    context: RequestContext, request: IncrementalAlterConfigsRequest
+) -> IncrementalAlterConfigsResponse:
     changes = [
-        ConfigChange(
-            (resource.resource_type, resource.resource_name),
-            [KeyChange(c.name, c.config_operation, c.value) for c in resource.configs],
-        )
+        ConfigChange((resource.resource_type, resource.resource_name), _keys(resource))
         for resource in request.resources
     ]
-    outcomes = await _alter(context, changes, request.validate_only)
-    return IncrementalAlterConfigsResponse(
-        responses=[
-            AlterConfigsResourceResponse(
-                error_code=error.code if error else 0,
-                error_message=error.message if error else None,
-                resource_type=resource.resource_type,
-                resource_name=resource.resource_name,
-            )
-            for resource, error in zip(request.resources, outcomes, strict=True)
-        ]
+    try:
+        outcomes = await context.node.controller.alter_configs(
+            changes, validate_only=request.validate_only
+        )
+    except KafkaError as error:
+        return refuse(request, error)
+    response: IncrementalAlterConfigsResponse = results(
+        IncrementalAlterConfigsResponse, request.resources, outcomes
     )
+    return response
 
 
-async def _alter(
-    context: RequestContext, changes: Sequence[ConfigChange], validate_only: bool
-) -> list[Outcome]:
-    """Levels of loggers change here and now; everything else goes through the metadata log."""
-    stored = [c for c in changes if c.resource[0] != ResourceType.BROKER_LOGGER]
-    try:
-        outcomes = await context.node.controller.alter_configs(stored, validate_only=validate_only)
-    except KafkaError as error:
-        outcomes = [error] * len(stored)
-    rest = iter(outcomes)
-    twice = repeated(change.resource for change in changes)
-    return [
-        _alter_loggers(context, change, validate_only, change.resource in twice)
-        if change.resource[0] == ResourceType.BROKER_LOGGER
-        else next(rest)
-        for change in changes
-    ]
+def refuse(
+    request: IncrementalAlterConfigsRequest, error: KafkaError
+) -> IncrementalAlterConfigsResponse:
+    response: IncrementalAlterConfigsResponse = results(
+        IncrementalAlterConfigsResponse, request.resources, [error] * len(request.resources)
+    )
+    return response
 
 
-def _alter_loggers(
-    context: RequestContext, change: ConfigChange, validate_only: bool, is_repeated: bool
-) -> Outcome:
-    try:
-        if is_repeated:
-            raise invalid_request("Each resource must appear at most once.")
-        check_is_node(change.resource[1], context.node.node_id)
-        alter_levels(change.keys, validate_only=validate_only)
-    except KafkaError as error:
-        return error
-    return None
+def _keys(resource: AlterConfigsResource) -> list[KeyChange]:
+    return [KeyChange(c.name, c.config_operation, c.value) for c in resource.configs]

@@ -1,4 +1,4 @@
-"""`ottla start`: a broker in this process, until Ctrl-C.
+"""`ottla start`: a broker in this process, until Ctrl-C, or with --nodes a cluster of them.
 
 Nothing is imported here that the broker does not need: start-up is counted in milliseconds.
 """
@@ -6,7 +6,7 @@ Nothing is imported here that the broker does not need: start-up is counted in m
 from __future__ import annotations
 
 import sys
-from argparse import ArgumentParser, ArgumentTypeError, RawDescriptionHelpFormatter
+from argparse import ArgumentParser, ArgumentTypeError, Namespace, RawDescriptionHelpFormatter
 from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import TYPE_CHECKING
@@ -29,6 +29,7 @@ examples:
   ottla start
   ottla start --data /var/lib/ottla --listener 0.0.0.0:9092
   ottla start --config server.properties -o log.retention.hours=24
+  ottla start --nodes 3                                   # a cluster on this machine
 """
 
 
@@ -39,6 +40,8 @@ def main(arguments: list[str]) -> int:
     options = parser.parse_args(arguments)
     try:
         _configure_logs(options.log_levels or ["warning"], options.log_format)
+        if options.nodes is not None and options.nodes > 1:
+            return _start_nodes(options, began)
         settings = gathered(
             options.data,
             options.listeners or [],
@@ -51,6 +54,8 @@ def main(arguments: list[str]) -> int:
     config = _config(file_settings, settings)
     if config is None:
         return 2
+    if complaint := _cluster_in(config):
+        parser.error(complaint)
     return _run(config, lambda node: _say_ready(node, began))
 
 
@@ -78,6 +83,14 @@ def _parser() -> ArgumentParser:
         f"(default: {LISTENER_DEFAULT})",
     )
     add("--config", "-c", metavar="FILE", help="a server.properties, as Kafka's")
+    add(
+        "--nodes",
+        "-n",
+        type=int,
+        metavar="N",
+        help="so many nodes on this machine, each a process with a folder of its own in DIR, on "
+        "consecutive ports from the given one",
+    )
     add(
         "-o",
         dest="overrides",
@@ -140,15 +153,61 @@ def explain(error: Exception, config: BrokerConfig) -> str | None:
     return None
 
 
-def _say_ready(node: Node, began: float) -> None:
-    from ottla import __version__
-    from ottla.runtime.clock import SystemClock
+# Several nodes
 
+
+def _start_nodes(options: Namespace, began: float) -> int:
+    from ottla.cli.nodes_folder import FolderUnusable
+    from ottla.cli.start_nodes import NODES_MAX, start_nodes
+
+    if options.nodes > NODES_MAX:
+        raise UsageError(f"--nodes: at most {NODES_MAX}")
+    if len(options.listeners or []) > 1:
+        raise UsageError("--nodes takes one --listener: where the first node listens")
+    data = Path(options.data or DATA_DEFAULT).resolve()
+    from_file = _read(options.config) if options.config else None
+    given = dict(from_file or {}) | dict(options.overrides or [])
+    if _config(from_file, dict(options.overrides or [])) is None:
+        return 2
+    address = _address((options.listeners or [LISTENER_DEFAULT])[0])
+    for_nodes = [f"--log-format={options.log_format}"]
+    for_nodes += [f"--log-level={level}" for level in options.log_levels or []]
+    try:
+        return start_nodes(
+            *(options.nodes, data, address, given, for_nodes),
+            lambda places: _say(", ".join(places), f"{data} ({len(places)} nodes)", began),
+        )
+    except FolderUnusable as error:
+        raise UsageError(str(error)) from error
+
+
+def _address(text: str) -> tuple[str, int]:
+    listener_settings([text])
+    host, _, port = text.rpartition("://")[2].rpartition(":")
+    return host.strip("[]"), int(port)
+
+
+def _cluster_in(config: BrokerConfig) -> str | None:
+    """Why a folder that holds several nodes is none for a single one."""
+    for folder in config.log_dirs:
+        if Path(folder, "nodes.properties").exists():
+            return f"{folder} holds the nodes of a cluster: start them with --nodes"
+    return None
+
+
+def _say_ready(node: Node, began: float) -> None:
     places = ", ".join(_show(endpoint.host, endpoint.port) for endpoint in node.endpoints)
     bound = ", ".join(_show(host or "*", port) for host, port in node.addresses)
     if any((endpoint.host, endpoint.port) not in node.addresses for endpoint in node.endpoints):
         places += f" (listening on {bound})"
     folders = ", ".join(str(Path(folder).resolve()) for folder in node.config.log_dirs)
+    _say(places, folders, began)
+
+
+def _say(places: str, folders: str, began: float) -> None:
+    from ottla import __version__
+    from ottla.runtime.clock import SystemClock
+
     taken = SystemClock().now() - began
     print(f"Ottla {__version__} ready in {taken:.2f} s: {places}, data in {folders}", flush=True)
 

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Final
 
+from ottla.config.copies import copies
+
 HOST: Final = "127.0.0.1"
 
 # Short waits: elections and fencing within a fraction of a second, groups that begin at once. Few
@@ -57,15 +59,3 @@ def _addresses(number: int, controller_ports: Sequence[int], port: int) -> dict[
         return {"process.roles": "broker", "listeners": own, **common}
     both = f"{own},CONTROLLER://{HOST}:{controller_ports[number - 1]}"
     return {"process.roles": "broker,controller", "listeners": both, **common}
-
-
-def copies(nodes: int) -> dict[str, str]:
-    """As many copies as make sense, so that any one node of three can be lost."""
-    copies, in_sync = str(min(3, nodes)), "2" if nodes > 2 else "1"
-    return {
-        "default.replication.factor": copies,
-        "min.insync.replicas": in_sync,
-        "offsets.topic.replication.factor": copies,
-        "transaction.state.log.replication.factor": copies,
-        "transaction.state.log.min.isr": in_sync,
-    }

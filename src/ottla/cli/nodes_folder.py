@@ -1,0 +1,216 @@
+"""What `ottla start --nodes` keeps in its data folder, for the next start to find the same cluster.
+
+    nodes.properties        the cluster's id, its voters, and ports that were picked
+    node1.properties ...    the settings of each node, written anew by every start
+    node1/ ...              the data of each node
+
+The nodes of the first start are its voters (the first five, if there are more). Nodes that come
+later are brokers only: who votes must not depend on how many are started.
+"""
+
+from __future__ import annotations
+
+import random
+import socket
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass, replace
+from pathlib import Path
+from typing import Final
+
+from ottla.config.copies import copies
+from ottla.config.properties import PropertiesError, parse_properties
+from ottla.protocol.uuids import random_uuid, to_text
+from ottla.runtime.os_disk import OsDisk
+from ottla.storage.meta_properties import FILE_NAME as META_NAME
+from ottla.storage.meta_properties import MetaProperties, write_meta_properties
+
+FILE_NAME: Final = "nodes.properties"
+HOST: Final = "127.0.0.1"
+VOTERS_MAX: Final = 5
+
+# A node that is killed is noticed within a second, instead of Kafka's nine: on one machine no
+# heartbeat is late because of the network. See docs/cluster.md for how these add up.
+FAIL_OVER: Final[Mapping[str, str]] = {
+    "broker.heartbeat.interval.ms": "200",
+    "broker.session.timeout.ms": "1000",
+    "controller.quorum.election.backoff.max.ms": "200",
+    "controller.quorum.election.timeout.ms": "200",
+    "controller.quorum.fetch.timeout.ms": "700",
+}
+
+DECIDED: Final = frozenset(
+    {
+        *("node.id", "broker.id", "process.roles", "listeners", "advertised.listeners"),
+        *("controller.listener.names", "controller.quorum.voters"),
+        *("controller.quorum.bootstrap.servers", "log.dir", "log.dirs", "metadata.log.dir"),
+    }
+)
+"""Settings that every node has a value of its own of."""
+
+
+class FolderUnusable(Exception):
+    """The data folder does not fit what was asked for; the message is for the user."""
+
+
+@dataclass(frozen=True)
+class NodesFolder:
+    path: Path
+    cluster_id: str
+    controller_ports: tuple[int, ...]
+    """Of the voters, which are nodes 1, 2, 3, ..."""
+    ports: tuple[int, ...]
+    """For clients, node by node; the last ones that were used."""
+
+    @property
+    def count(self) -> int:
+        return len(self.ports)
+
+    def node_folder(self, number: int) -> Path:
+        return self.path / f"node{number}"
+
+    def config_file(self, number: int) -> Path:
+        return self.path / f"node{number}.properties"
+
+    def save(self) -> None:
+        lines = [
+            "# Kept by `ottla start --nodes`. The nodes of this folder, and who of them votes.",
+            f"cluster.id={self.cluster_id}",
+            f"controller.ports={','.join(map(str, self.controller_ports))}",
+            f"ports={','.join(map(str, self.ports))}",
+            "",
+        ]
+        OsDisk().replace_bytes(str(self.path / FILE_NAME), "\n".join(lines).encode())
+
+
+def is_nodes_folder(path: Path) -> bool:
+    return (path / FILE_NAME).exists()
+
+
+def read(path: Path) -> NodesFolder:
+    file = path / FILE_NAME
+    try:
+        found = parse_properties(file.read_text(encoding="utf-8"), str(file))
+        return NodesFolder(
+            path, found["cluster.id"], _ports(found["controller.ports"]), _ports(found["ports"])
+        )
+    except (KeyError, ValueError, PropertiesError) as error:
+        raise FolderUnusable(f"{file} is damaged ({error!r}): restore it from a copy") from None
+
+
+def _ports(text: str) -> tuple[int, ...]:
+    return tuple(int(one) for one in text.split(","))
+
+
+def prepare(path: Path, count: int, first_port: int) -> NodesFolder:
+    """The folder for so many nodes: read, or made. Nothing of it may be in use."""
+    if (path / META_NAME).exists():
+        raise FolderUnusable(
+            f"{path} is the data folder of a single node: start it without --nodes, or choose "
+            "another folder with --data"
+        )
+    path.mkdir(parents=True, exist_ok=True)
+    if is_nodes_folder(path):
+        folder = _again(read(path), count)
+    else:
+        voters = free_ports(min(count, VOTERS_MAX))
+        cluster_id = to_text(random_uuid(random.SystemRandom()))
+        folder = NodesFolder(path, cluster_id, tuple(voters), ())
+    folder = replace(folder, ports=_client_ports(folder, count, first_port))
+    folder.save()
+    for number in range(1, count + 1):
+        _identify(folder, number)
+    return folder
+
+
+def _again(folder: NodesFolder, count: int) -> NodesFolder:
+    if count < folder.count:
+        raise FolderUnusable(
+            f"{folder.path} holds {folder.count} nodes: give --nodes {folder.count} (or more), or "
+            "choose another folder with --data"
+        )
+    taken = [port for port in folder.controller_ports if not is_free(port)]
+    others = iter(free_ports(len(taken)))
+    ports = tuple(next(others) if port in taken else port for port in folder.controller_ports)
+    return replace(folder, controller_ports=ports)
+
+
+def _client_ports(folder: NodesFolder, count: int, first_port: int) -> tuple[int, ...]:
+    """Consecutive from the first; for port 0 those of the last time, or any that are free."""
+    if first_port:
+        return tuple(range(first_port, first_port + count))
+    known = [port for port in folder.ports if is_free(port)]
+    known = known if len(known) == folder.count else []
+    return tuple(known + free_ports(count - len(known)))
+
+
+def _identify(folder: NodesFolder, number: int) -> None:
+    """Say to whom the node's folder belongs: nodes that found it empty would each decide for
+    themselves, and for different clusters."""
+    place = folder.node_folder(number)
+    place.mkdir(exist_ok=True)
+    if not (place / META_NAME).exists():
+        directory_id = random_uuid(random.SystemRandom())
+        identity = MetaProperties(folder.cluster_id, number, directory_id)
+        write_meta_properties(OsDisk(), str(place), identity)
+
+
+def write_settings(
+    folder: NodesFolder, host: str, given: Mapping[str, str]
+) -> Sequence[dict[str, str]]:
+    """The settings of every node, also written to its file."""
+    told = []
+    for number in range(1, folder.count + 1):
+        settings = node_settings(folder, number, host, given)
+        text = "".join(f"{key}={_escaped(value)}\n" for key, value in settings.items())
+        head = "# Written by every `ottla start --nodes`: changes here are lost.\n"
+        folder.config_file(number).write_text(head + text, encoding="utf-8")
+        told.append(settings)
+    return told
+
+
+def node_settings(
+    folder: NodesFolder, number: int, host: str, given: Mapping[str, str]
+) -> dict[str, str]:
+    shown = f"[{host}]" if ":" in host else host
+    listeners = f"PLAINTEXT://{shown}:{folder.ports[number - 1]}"
+    votes = number <= len(folder.controller_ports)
+    if votes:
+        listeners += f",CONTROLLER://{HOST}:{folder.controller_ports[number - 1]}"
+    voters = (f"{n}@{HOST}:{port}" for n, port in enumerate(folder.controller_ports, 1))
+    return {
+        "node.id": str(number),
+        "process.roles": "broker,controller" if votes else "broker",
+        "listeners": listeners,
+        "controller.listener.names": "CONTROLLER",
+        "controller.quorum.voters": ",".join(voters),
+        "log.dirs": str(folder.node_folder(number)),
+        **copies(folder.count),
+        **FAIL_OVER,
+        **given,
+    }
+
+
+def _escaped(value: str) -> str:
+    return value.replace("\\", "\\\\")
+
+
+def free_ports(count: int) -> list[int]:
+    """Free at this moment, all different."""
+    probes = [socket.socket() for _ in range(count)]
+    try:
+        for probe in probes:
+            probe.bind((HOST, 0))
+        return [probe.getsockname()[1] for probe in probes]
+    finally:
+        for probe in probes:
+            probe.close()
+
+
+def is_free(port: int) -> bool:
+    with socket.socket() as probe:
+        probe.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+        try:
+            probe.bind((HOST, port))
+        except OSError:
+            return False
+    return True

@@ -11,7 +11,7 @@ from ottla.protocol.uuids import from_text
 from ottla.records.crc import crc32c
 from ottla.runtime.os_disk import OsDisk
 from ottla.storage.checkpoints import RECOVERY_POINTS, OffsetCheckpoint
-from ottla.storage.clean_shutdown import take_marker, write_marker
+from ottla.storage.clean_shutdown import marked_epoch, take_marker, write_marker
 from ottla.storage.errors import CorruptFile
 from ottla.storage.leader_epochs import LeaderEpochs
 from ottla.storage.meta_properties import (
@@ -178,8 +178,10 @@ def test_the_clean_shutdown_marker_answers_once(tmp_path: Path) -> None:
     assert not take_marker(DISK, str(tmp_path))
     write_marker(DISK, str(tmp_path), broker_epoch=12)
     assert (tmp_path / ".kafka_cleanshutdown").read_text() == '{"version":0,"brokerEpoch":12}'
+    assert marked_epoch(DISK, str(tmp_path)) == 12
     assert take_marker(DISK, str(tmp_path))
     assert not take_marker(DISK, str(tmp_path))
+    assert marked_epoch(DISK, str(tmp_path)) == -1
 
 
 def test_names() -> None:

@@ -24,6 +24,15 @@ def take_marker(disk: Disk, directory: str) -> bool:
     return True
 
 
+def marked_epoch(disk: Disk, directory: str) -> int:
+    """The broker epoch in the marker; -1 where there is none, or nothing that can be read."""
+    try:
+        content = json.loads(disk.read_bytes(os.path.join(directory, FILE_NAME)))
+        return int(content["brokerEpoch"])
+    except (FileNotFoundError, ValueError, KeyError, TypeError):
+        return -1
+
+
 def write_marker(disk: Disk, directory: str, broker_epoch: int = -1) -> None:
     content = {"version": VERSION, "brokerEpoch": broker_epoch}
     text = json.dumps(content, separators=(",", ":"))

@@ -9,7 +9,7 @@ from collections.abc import Iterable
 from ottla.runtime.disk import Disk, Lock
 from ottla.storage import checkpoints
 from ottla.storage.checkpoints import OffsetCheckpoint, PartitionOffsets
-from ottla.storage.clean_shutdown import take_marker, write_marker
+from ottla.storage.clean_shutdown import marked_epoch, take_marker, write_marker
 from ottla.storage.errors import CorruptFile
 from ottla.storage.log import Log
 from ottla.storage.meta_properties import (
@@ -51,6 +51,7 @@ class LogDir:
         "_lock",
         "high_watermarks",
         "id",
+        "last_epoch",
         "loaded",
         "log_start_offsets",
         "online",
@@ -67,6 +68,8 @@ class LogDir:
         self.id = bytes(16)
         self.online = False
         self.was_clean = False
+        self.last_epoch = -1
+        """The broker epoch in which it was closed properly, if it was."""
         self.loaded = False
         """Every log in it was loaded: its checkpoints may be written anew."""
         self._lock: Lock | None = None
@@ -87,6 +90,7 @@ class LogDir:
         properties = read_meta_properties(self._disk, self.path)
         if properties is None and (used := self._partition_folders()):
             raise LogDirUnidentified(self.path, used[0])
+        self.last_epoch = marked_epoch(self._disk, self.path)
         self.was_clean = take_marker(self._disk, self.path)
         self.online = True
         return properties

@@ -110,6 +110,12 @@ class LogManager:
                     f"data folder {log_dir.path} belongs to node {properties.node_id}, "
                     f"and this is node.id={node_id}"
                 )
+        if not cluster_ids and not self._config.is_alone:
+            raise StorageError(
+                f"data folder {self.dirs[0].path} is not formatted, so it cannot be told to which "
+                "cluster this node belongs: run `ottla storage format` with the cluster id of the "
+                "other nodes"
+            )
         self.cluster_id = cluster_ids.pop() if cluster_ids else to_text(fresh_ids.pop())
         for log_dir, properties in found.items():
             if properties is not None and properties.directory_id is not None:

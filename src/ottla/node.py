@@ -11,16 +11,27 @@ from __future__ import annotations
 import asyncio
 import os.path
 from collections.abc import Callable
+from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
+from ottla.broker.registration import NOT_CLEAN, Identity, registration_request
+from ottla.client.peers import ConnectedPeers
 from ottla.config.broker import BrokerConfig
 from ottla.controller.controller import Controller
+from ottla.controller.producer_ids import allocate_block
 from ottla.coordinator.service import Coordinators
 from ottla.logs import get_logger
 from ottla.metadata.delta import MetadataDelta
 from ottla.metadata.image import Endpoint, MetadataImage
 from ottla.metadata.log import MetadataLog
 from ottla.metadata.resources import CLUSTER_DEFAULT, ResourceType
+from ottla.protocol.messages.allocate_producer_ids import (
+    AllocateProducerIdsRequest,
+    AllocateProducerIdsResponse,
+)
+from ottla.protocol.messages.create_topics import CreateTopicsRequest
+from ottla.protocol.schema import Message
+from ottla.protocol.uuids import random_uuid
 from ottla.replication.replica_manager import ReplicaManager
 from ottla.server.fetch_sessions import FetchSessionCache
 from ottla.server.server import Server
@@ -97,17 +108,30 @@ class Node:
         self.controller = Controller(self.metadata, self.config, self.runtime)
         self.replicas = ReplicaManager(self.runtime, self.config, self.log_manager, self.node_id)
         self.coordinators = Coordinators(
-            self.runtime, self.replicas, self.controller, self.config, self.node_id
+            self.runtime,
+            self.replicas,
+            self.config,
+            node_id=self.node_id,
+            ask=self._ask_controller,
+            peers=ConnectedPeers(self.runtime),
+            broker_epoch=lambda: -1,
         )
         await self.log_manager.load(lambda topic: self.replicas.topic_config(topic, image))
         self.log_manager.set_aside_strays(lambda log: _is_known(log, image))
         self.endpoints = self._listen()
-        await self.controller.register_broker(
+        directories = self.log_manager.directory_ids()
+        clean = all(log_dir.was_clean for log_dir in self.log_manager.dirs)
+        before = image.brokers.get(self.node_id)
+        identity = Identity(
+            self.node_id,
+            self.cluster_id,
+            random_uuid(self.runtime.random),
             self.endpoints,
-            rack=self.config["broker.rack"],
-            directories=self.log_manager.directory_ids(),
-            clean=all(log_dir.was_clean for log_dir in self.log_manager.dirs),
+            self.config["broker.rack"],
+            directories,
+            previous_epoch=before.epoch if clean and before is not None else NOT_CLEAN,
         )
+        await self.controller.register_broker(registration_request(identity, directories))
         self.replicas.report_folders = self._note_folders
         self.replicas.load(self.metadata.image)
         self.coordinators.metadata_changed(MetadataDelta(), self.metadata.image)
@@ -128,6 +152,17 @@ class Node:
             )
             for advertised in self.config.advertised_listeners
         )
+
+    async def _ask_controller(self, request: Message, *, timeout_ms: int | None = None) -> Any:
+        match request:
+            case CreateTopicsRequest():
+                return await self.controller.create_topics(request)
+            case AllocateProducerIdsRequest():
+                block = await self.metadata.write(partial(allocate_block, broker_id=self.node_id))
+                return AllocateProducerIdsResponse(
+                    producer_id_start=block.start, producer_id_len=len(block)
+                )
+        raise AssertionError(f"the controller does not serve {type(request).__name__}")
 
     # --- changing -------------------------------------------------------------------------------
 

@@ -118,6 +118,7 @@ class StagePartition:
         self.log = StageLog(self.batches, self.ends)
         self.high_watermark = 0
         self.follows = True
+        self.lacks_replicas = False
         self.refuses: ErrorCode | None = None
 
     def append(self, batch: bytes, header: BatchHeader, now_ms: int) -> Appended:
@@ -172,6 +173,9 @@ class NotingShard:
 
     def transaction_ended(self, producer_id: int, *, committed: bool) -> None:
         self.ended.append((producer_id, committed))
+
+    def lead_on(self, leader_epoch: int) -> None:
+        self.leader_epoch = leader_epoch
 
     def loaded(self, now: Now, outbox: Outbox) -> None:
         self.is_loaded = True

@@ -121,6 +121,9 @@ class GroupShard:
 
     # --- life -----------------------------------------------------------------------------------
 
+    def lead_on(self, leader_epoch: int) -> None:
+        """Nothing that groups write names the epoch."""
+
     def loaded(self, now: Now, outbox: Outbox) -> None:
         for group in list(self.groups.values()):
             group.loaded(now, outbox)

@@ -70,9 +70,13 @@ class HostedShard(Generic[S]):
 
     # --- steps ----------------------------------------------------------------------------------
 
-    def request(self, token: Token, step: Step[S]) -> None:
+    def request(self, token: Token, step: Step[S], *, writes: bool = True) -> None:
         """Run a step for the request behind `token`, which is answered now, later or with an
         error, but always."""
+        if writes and self.partition.lacks_replicas:
+            # Known before a step is taken, which could not be undone.
+            token.fail(KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, "too few in-sync replicas"))
+            return
         try:
             self.run(step)
         except KafkaError as error:
@@ -106,6 +110,9 @@ class HostedShard(Generic[S]):
         shard = self.shard
         if shard is None:
             token.fail(KafkaError(ErrorCode.COORDINATOR_LOAD_IN_PROGRESS))
+            return
+        if self.partition.lacks_replicas:
+            token.fail(KafkaError(ErrorCode.NOT_ENOUGH_REPLICAS))
             return
         now = self._owner.now()
         try:
@@ -281,8 +288,17 @@ class HostedShard(Generic[S]):
                 turn_ends = clock.now() + LOAD_TURN_S
         return count
 
+    def lead_on(self, leader_epoch: int) -> None:
+        """This broker has gone on leading, maybe in a new epoch: what the shard knows still is what
+        its log says."""
+        if leader_epoch != self.leader_epoch:
+            self.leader_epoch = leader_epoch
+            if self.shard is not None:
+                self.shard.lead_on(leader_epoch)
+
     def activate(self, shard: S, image: MetadataImage) -> None:
         self.shard = shard
+        shard.lead_on(self.leader_epoch)
         try:
             self.run(lambda shard, now, outbox: shard.loaded(now, outbox))
         except KafkaError as error:
@@ -298,8 +314,9 @@ class HostedShard(Generic[S]):
             log.warning("a change was lost on", partition=str(self.partition), error=str(error))
 
     def disturbed(self, partition: Partition) -> None:
-        """The partition went offline, was deleted, or has a new leader epoch."""
-        self._owner.reload(self, ErrorCode.NOT_COORDINATOR)
+        """The partition went offline, was deleted, or has a new leader or leader epoch."""
+        if partition.error is not None or partition.leader_id != self._owner.node_id:
+            self._owner.reload(self, ErrorCode.NOT_COORDINATOR)
 
     def drop(self, reason: ErrorCode) -> None:
         """Forget the shard. Everyone who waits for an answer looks for the coordinator again."""

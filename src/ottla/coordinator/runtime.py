@@ -48,15 +48,18 @@ class CoordinatorRuntime(Generic[S]):
         node_id: int,
         topic: str,
         make_shard: Callable[[int], S],
+        unloaded: Callable[[int], object] = lambda index: None,
         reply_timeout_ms: int,
     ) -> None:
-        """`make_shard` makes an empty shard for a partition of `topic`."""
+        """`make_shard` makes an empty shard for a partition of `topic`; `unloaded` is told when one
+        was dropped: nothing may be done in its name any more."""
         self.runtime = runtime
         self.replicas = replicas
         self.topic = topic
         self.reply_timeout_ms = reply_timeout_ms
-        self._node_id = node_id
+        self.node_id = node_id
         self._make_shard = make_shard
+        self._unloaded = unloaded
         self._image = EMPTY_IMAGE
         self._hosted: dict[int, HostedShard[S]] = {}
         self._to_load: deque[HostedShard[S]] = deque()
@@ -86,11 +89,18 @@ class CoordinatorRuntime(Generic[S]):
         return found
 
     def request(
-        self, key: str, token: Token, step: Step[S], producer: tuple[int, int] | None = None
+        self,
+        key: str,
+        token: Token,
+        step: Step[S],
+        producer: tuple[int, int] | None = None,
+        *,
+        writes: bool = True,
     ) -> None:
         """Run a step on the shard of `key`. `token` is answered in any case: by the step, by a
         later one, or with the error why there was none. `producer` (id, epoch) is to be given if
-        the step writes in a transaction."""
+        the step writes in a transaction; one that never `writes` is also served where the partition
+        has too few in-sync replicas."""
         try:
             hosted = self.hosted(self.partition_for(key))
             if producer is not None:
@@ -98,7 +108,7 @@ class CoordinatorRuntime(Generic[S]):
         except KafkaError as error:
             token.fail(error)
             return
-        hosted.request(token, step)
+        hosted.request(token, step, writes=writes)
 
     def run(self, index: int, step: Step[S]) -> None:
         """Run a step on the shard of a partition; raises `KafkaError` where that cannot be."""
@@ -139,15 +149,15 @@ class CoordinatorRuntime(Generic[S]):
             led = {
                 index: partition
                 for index, partition in topic.partitions.items()
-                if partition.leader_id == self._node_id and partition.error is None
+                if partition.leader_id == self.node_id and partition.error is None
             }
         for index, hosted in list(self._hosted.items()):
             partition = led.get(index)
-            if partition is hosted.partition and partition.leader_epoch == hosted.leader_epoch:
+            if partition is hosted.partition:
+                hosted.lead_on(partition.leader_epoch)
                 hosted.metadata_changed(delta, image)
             else:
-                del self._hosted[index]
-                hosted.drop(ErrorCode.NOT_COORDINATOR)
+                self._drop(hosted, ErrorCode.NOT_COORDINATOR)
         for index, partition in led.items():
             if index not in self._hosted:
                 self._host(index, partition)
@@ -166,16 +176,21 @@ class CoordinatorRuntime(Generic[S]):
         """Drop a shard and make it anew from the log, if the partition is still to be led here."""
         if hosted.is_dropped:
             return
-        hosted.drop(reason)
+        self._drop(hosted, reason)
         index = hosted.partition.index
-        if self._hosted.get(index) is hosted:
-            del self._hosted[index]
         if not self._closed:
             now_s = self.runtime.clock.now()
             recently = now_s - self._reloaded_s.get(index, -math.inf) < 2 * RELOAD_AGAIN_DELAY_S
             self._reloaded_s[index] = now_s
             delay_s = RELOAD_AGAIN_DELAY_S if recently else RELOAD_DELAY_S
             self.runtime.call_later(delay_s, self._look_again)
+
+    def _drop(self, hosted: HostedShard[S], reason: ErrorCode) -> None:
+        index = hosted.partition.index
+        if self._hosted.get(index) is hosted:
+            del self._hosted[index]
+        hosted.drop(reason)
+        self._unloaded(index)
 
     def _look_again(self) -> None:
         if not self._closed:

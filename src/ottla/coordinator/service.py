@@ -2,25 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from functools import partial
 from typing import TYPE_CHECKING, Final
 
+from ottla.coordinator.controller_calls import AskController
 from ottla.coordinator.group_settings import GroupShardSettings
 from ottla.coordinator.group_shard import GroupShard
+from ottla.coordinator.internal_topics import InternalTopics
+from ottla.coordinator.neighbours import Neighbours
+from ottla.coordinator.producer_ids import ProducerIds
 from ottla.coordinator.runtime import CoordinatorRuntime
 from ottla.coordinator.transactions.service import TRANSACTIONS_TOPIC, TransactionService
-from ottla.logs import get_logger
 from ottla.metadata.delta import MetadataDelta
 from ottla.metadata.image import MetadataImage
-from ottla.protocol.errors import ErrorCode, KafkaError
 
 if TYPE_CHECKING:
     from ottla.config.broker import BrokerConfig
-    from ottla.controller.controller import Controller
+    from ottla.peers.peers import Peers
     from ottla.replication.replica_manager import ReplicaManager
     from ottla.runtime.runtime import Runtime
-
-log = get_logger("ottla.coordinator")
 
 GROUPS_TOPIC: Final = "__consumer_offsets"
 __all__ = ["GROUPS_TOPIC", "TRANSACTIONS_TOPIC", "Coordinators"]
@@ -31,11 +32,22 @@ class Coordinators:
         self,
         runtime: Runtime,
         replicas: ReplicaManager,
-        controller: Controller,
         config: BrokerConfig,
+        *,
         node_id: int,
+        ask: AskController,
+        peers: Peers,
+        broker_epoch: Callable[[], int],
     ) -> None:
-        self._controller = controller
+        """`ask` reaches the controller; `broker_epoch` tells this broker's present epoch."""
+        self._topics = InternalTopics(runtime, config, ask)
+        self._neighbours = Neighbours(node_id, _listener_of_brokers(config))
+        self.producer_ids = ProducerIds(
+            ask,
+            lambda task: runtime.spawn(task, name="get-producer-ids"),
+            broker_id=node_id,
+            broker_epoch=broker_epoch,
+        )
         self.groups: CoordinatorRuntime[GroupShard] = CoordinatorRuntime(
             runtime,
             replicas,
@@ -45,25 +57,32 @@ class Coordinators:
             reply_timeout_ms=config["offsets.commit.timeout.ms"],
         )
         self.transactions = TransactionService(
-            runtime, replicas, self.groups, controller, config, node_id
+            runtime,
+            replicas,
+            self.groups,
+            config,
+            neighbours=self._neighbours,
+            peers=peers,
+            producer_ids=self.producer_ids,
         )
 
     def metadata_changed(self, delta: MetadataDelta, image: MetadataImage) -> None:
         """To be called after the replica manager has taken the change in."""
+        self._neighbours.image = image
+        self._topics.metadata_changed(image)
         self.groups.metadata_changed(delta, image)
         self.transactions.metadata_changed(delta, image)
 
-    async def ensure_topic(self, name: str, image: MetadataImage) -> None:
+    async def ensure_topic(self, name: str) -> None:
         """Create an internal topic that is needed for the first time."""
-        if name in image.topics:
-            return
-        response = await self._controller.auto_create_topics([name])
-        error = ErrorCode.of(response.topics[0].error_code)
-        if error not in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS):
-            message = response.topics[0].error_message or error.message
-            log.error("cannot create an internal topic", topic=name, error=message)
-            raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE, message)
+        await self._topics.ensure(name)
 
     def close(self) -> None:
         self.transactions.close()
         self.groups.close()
+
+
+def _listener_of_brokers(config: BrokerConfig) -> str:
+    """The name of the listener by which brokers talk to each other."""
+    name: str = config["inter.broker.listener.name"] or config["security.inter.broker.protocol"]
+    return name.upper()

@@ -60,6 +60,11 @@ class Shard(Protocol):
         """A transaction marker of the log: while loading, and live when one was just appended."""
         ...
 
+    def lead_on(self, leader_epoch: int) -> None:
+        """This broker leads the partition in this epoch: told before `loaded`, and when it goes on
+        in another."""
+        ...
+
     def loaded(self, now: Now, outbox: Outbox) -> None:
         """The log has been replayed: set timers, repair what a crash may have left half done."""
         ...

@@ -5,11 +5,19 @@ from __future__ import annotations
 import heapq
 from collections.abc import Callable
 from itertools import count
+from types import SimpleNamespace
 from typing import Any
 
+from ottla.coordinator.neighbours import Neighbours
 from ottla.coordinator.transactions.markers import MarkerOrder, MarkerWriter
 from ottla.coordinator.transactions.transaction import TopicPartition
-from ottla.metadata.image import MetadataImage, PartitionImage, TopicImage
+from ottla.metadata.image import (
+    BrokerImage,
+    Endpoint,
+    MetadataImage,
+    PartitionImage,
+    TopicImage,
+)
 from ottla.protocol.errors import ErrorCode, KafkaError
 from ottla.protocol.messages.write_txn_markers import (
     WritableTxnMarker,
@@ -18,6 +26,7 @@ from ottla.protocol.messages.write_txn_markers import (
 )
 
 A, B = ("orders", 0), ("orders", 1)
+ME, OTHER, THIRD = 1, 2, 3
 
 
 class FakeRuntime:
@@ -27,10 +36,12 @@ class FakeRuntime:
         self.now_s = 0.0
         self._order = count()
         self._calls: list[tuple[float, int, Callable[[], object]]] = []
+        self._cancelled: set[int] = set()
 
-    def call_later(self, delay_s: float, callback: Callable[..., object], *args: Any) -> None:
-        entry = (self.now_s + delay_s, next(self._order), lambda: callback(*args))
-        heapq.heappush(self._calls, entry)
+    def call_later(self, delay_s: float, callback: Callable[..., object], *args: Any) -> Any:
+        number = next(self._order)
+        heapq.heappush(self._calls, (self.now_s + delay_s, number, lambda: callback(*args)))
+        return SimpleNamespace(cancel=lambda: self._cancelled.add(number))
 
     def call_soon(self, callback: Callable[..., object], *args: Any) -> None:
         self.call_later(0, callback, *args)
@@ -38,8 +49,9 @@ class FakeRuntime:
     def advance(self, delay_s: float = 0.0) -> None:
         end = self.now_s + delay_s
         while self._calls and self._calls[0][0] <= end:
-            self.now_s, _, call = heapq.heappop(self._calls)
-            call()
+            self.now_s, number, call = heapq.heappop(self._calls)
+            if number not in self._cancelled:
+                call()
         self.now_s = end
 
 
@@ -64,19 +76,55 @@ class FakePartitions:
             done(self.errors.get(where, ErrorCode.NONE))
 
 
+class FakeBrokers:
+    """Other brokers: keeps what was sent to them until a test answers."""
+
+    def __init__(self) -> None:
+        self.sent: list[tuple[int, list[TopicPartition]]] = []
+        self.answers: list[Callable[[dict[TopicPartition, ErrorCode]], object]] = []
+        self.wanted: list[Callable[[], bool]] = []
+
+    def write(
+        self,
+        broker_id: int,
+        marker: WritableTxnMarker,
+        partitions: list[TopicPartition],
+        *,
+        is_wanted: Callable[[], bool],
+        done: Callable[[dict[TopicPartition, ErrorCode]], object],
+    ) -> None:
+        self.sent.append((broker_id, partitions))
+        self.answers.append(done)
+        self.wanted.append(is_wanted)
+
+    def metadata_changed(self) -> None: ...
+
+    def answer(self, error: ErrorCode = ErrorCode.NONE) -> None:
+        self.answers.pop(0)(dict.fromkeys(self.sent[len(self.sent) - 1][1], error))
+
+
 class Desk:
     def __init__(self) -> None:
         self.runtime = FakeRuntime()
         self.partitions = FakePartitions()
+        self.brokers = FakeBrokers()
+        self.neighbours = Neighbours(ME, "PLAINTEXT")
         self.told: list[tuple[str, list[TopicPartition]]] = []
         self.asked_again: list[str] = []
         self.writer = MarkerWriter(
             self.runtime,  # type: ignore[arg-type]
+            self.neighbours,
             self.partitions,  # type: ignore[arg-type]
+            self.brokers,  # type: ignore[arg-type]
             lambda order, marker, where: self.told.append((order.transactional_id, where)),
             lambda order: self.asked_again.append(order.transactional_id),
         )
-        self.writer.image = image(("orders", 2))
+        self.metadata(image(("orders", 2)))
+
+    def metadata(self, image: MetadataImage) -> None:
+        self.neighbours.image = image
+        self.writer.metadata_changed()
+        self.runtime.advance()
 
     def order(self, name: str = "t", shard: int = 7) -> MarkerOrder:
         order = self.writer.order(shard, name)
@@ -87,7 +135,9 @@ class Desk:
         return order
 
 
-def image(*topics: tuple[str, int]) -> MetadataImage:
+def image(
+    *topics: tuple[str, int], leaders: tuple[int, ...] = (ME, ME), away: tuple[int, ...] = ()
+) -> MetadataImage:
     made = {
         name: TopicImage(
             name=name,
@@ -98,8 +148,8 @@ def image(*topics: tuple[str, int]) -> MetadataImage:
                     replicas=(1,),
                     directories=(bytes(16),),
                     isr=(1,),
-                    leader=1,
-                    leader_epoch=0,
+                    leader=leaders[index],
+                    leader_epoch=leaders[index],
                     partition_epoch=0,
                 )
                 for index in range(size)
@@ -107,7 +157,18 @@ def image(*topics: tuple[str, int]) -> MetadataImage:
         )
         for name, size in topics
     }
-    return MetadataImage(topics=made)
+    brokers = {
+        broker_id: BrokerImage(
+            broker_id,
+            1,
+            bytes(16),
+            {"PLAINTEXT": Endpoint("PLAINTEXT", f"host{broker_id}", 9092)},
+            None,
+            fenced=broker_id in away,
+        )
+        for broker_id in (ME, OTHER, THIRD)
+    }
+    return MetadataImage(topics=made, brokers=brokers)
 
 
 def test_the_shard_is_told_when_all_markers_are_written() -> None:
@@ -145,11 +206,9 @@ def test_a_deleted_partition_needs_no_marker() -> None:
     desk.partitions.errors = dict.fromkeys((A, B), ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
     desk.order()
     assert desk.told == []
-    desk.writer.image = image(("orders", 1))
-    desk.runtime.advance(1)
+    desk.metadata(image(("orders", 1)))
     assert desk.told == [("t", [B])]
-    desk.writer.image = image()
-    desk.runtime.advance(1)
+    desk.metadata(image())
     assert desk.told == [("t", [B]), ("t", [A])]
 
 
@@ -192,3 +251,58 @@ def test_an_order_whose_outcome_may_not_be_committed_is_asked_for_again() -> Non
     desk.writer.order(7, "u").fail(KafkaError(ErrorCode.NOT_COORDINATOR))
     desk.runtime.advance(5)
     assert desk.asked_again == ["t"]
+
+
+# --- partitions that other brokers lead -------------------------------------------------------
+
+
+def test_each_leader_gets_the_markers_of_its_partitions() -> None:
+    desk = Desk()
+    desk.metadata(image(("orders", 2), leaders=(ME, OTHER)))
+    desk.order()
+    assert desk.partitions.written == [A]
+    assert desk.brokers.sent == [(OTHER, [B])]
+    assert desk.told == [("t", [A])]
+    desk.brokers.answer()
+    assert desk.told == [("t", [A]), ("t", [B])]
+    assert desk.writer.orders_open == 0
+
+
+def test_a_marker_follows_its_partition_to_the_next_leader_at_once() -> None:
+    desk = Desk()
+    desk.metadata(image(("orders", 2), leaders=(ME, OTHER)))
+    desk.order()
+    desk.brokers.answer(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+    desk.metadata(image(("orders", 2), leaders=(ME, THIRD)))
+    assert desk.brokers.sent == [(OTHER, [B]), (THIRD, [B])]
+
+
+def test_a_refusal_that_the_metadata_explains_is_not_slept_over() -> None:
+    desk = Desk()
+    desk.metadata(image(("orders", 2), leaders=(ME, OTHER)))
+    desk.order()
+    desk.metadata(image(("orders", 2), leaders=(ME, THIRD)))
+    assert desk.brokers.sent == [(OTHER, [B])]
+    desk.brokers.answer(ErrorCode.NOT_LEADER_OR_FOLLOWER)
+    desk.runtime.advance()
+    assert desk.brokers.sent == [(OTHER, [B]), (THIRD, [B])]
+
+
+def test_the_marker_of_a_partition_without_a_leader_waits_for_one() -> None:
+    desk = Desk()
+    desk.metadata(image(("orders", 2), leaders=(ME, OTHER), away=(OTHER,)))
+    desk.order()
+    desk.runtime.advance(30)
+    assert desk.brokers.sent == []
+    desk.metadata(image(("orders", 2), leaders=(ME, OTHER)))
+    assert desk.brokers.sent == [(OTHER, [B])]
+
+
+def test_what_a_forgotten_order_has_on_its_way_is_neither_wanted_nor_told() -> None:
+    desk = Desk()
+    desk.metadata(image(("orders", 2), leaders=(ME, OTHER)))
+    desk.order()
+    desk.writer.forget(7)
+    assert not desk.brokers.wanted[0]()
+    desk.brokers.answer()
+    assert desk.told == [("t", [A])]

@@ -1,41 +1,34 @@
-"""Writes the end of transactions into the partitions that took part, until all of them have it.
+"""Has the end of transactions written into the partitions that took part, until all have it.
 
 A shard orders the markers of a transaction when its outcome is committed. Each partition gets a
-control batch; when that is committed there, the shard is told. What cannot be written now is tried
-again. An order that was taken over (the shard was loaded anew) is dropped: a marker that came late
-could end the next transaction of its producer.
+control batch from its leader, be it this broker or another; when that is committed there, the shard
+is told. What cannot be written now is tried again: when the metadata names another leader, or after
+a while. An order that was taken over (the shard was loaded anew, or is another broker's now) is
+dropped: a marker that came late could end the next transaction of its producer.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Final
 
-from ottla.coordinator.runtime import CoordinatorRuntime
+from ottla.coordinator.neighbours import Leadership, Neighbours
 from ottla.coordinator.transactions.transaction import TopicPartition
 from ottla.logs import get_logger
-from ottla.metadata.image import MetadataImage
+from ottla.metadata.image import NO_LEADER
 from ottla.protocol.errors import ErrorCode, KafkaError
-from ottla.protocol.messages.write_txn_markers import (
-    WritableTxnMarker,
-    WriteTxnMarkersRequest,
-    WriteTxnMarkersResponse,
-)
-from ottla.replication.partition import TransactionEnd
+from ottla.protocol.messages.write_txn_markers import WritableTxnMarker, WriteTxnMarkersRequest
 
 if TYPE_CHECKING:
-    from ottla.replication.partition import Partition
-    from ottla.replication.replica_manager import ReplicaManager
-    from ottla.runtime.runtime import Runtime
+    from ottla.coordinator.transactions.local_markers import LocalMarkers
+    from ottla.coordinator.transactions.remote_markers import RemoteMarkers
+    from ottla.runtime.runtime import Runtime, Timer
 
 log = get_logger("ottla.coordinator")
 
-GROUPS_TOPIC: Final = "__consumer_offsets"
 RETRY_MS_MIN: Final = 100
 RETRY_MS_MAX: Final = 1_000
-
-Done: TypeAlias = Callable[[ErrorCode], object]
 
 _BEYOND_REPAIR: Final = frozenset(
     {
@@ -47,116 +40,19 @@ _BEYOND_REPAIR: Final = frozenset(
 """The partition has seen a later producer or coordinator, so it has no use for this marker."""
 
 
-class LocalMarkers:
-    """Appends markers to partitions that this broker leads."""
-
-    def __init__(
-        self,
-        runtime: Runtime,
-        replicas: ReplicaManager,
-        groups: CoordinatorRuntime[Any],
-        node_id: int,
-    ) -> None:
-        self._runtime = runtime
-        self._replicas = replicas
-        self._groups = groups
-        self._node_id = node_id
-
-    def write(self, marker: WritableTxnMarker, where: TopicPartition, done: Done) -> None:
-        """`done` is told once the marker is committed, or why it is not."""
-        topic, index = where
-        if topic == GROUPS_TOPIC:
-            # Offsets that were committed in the transaction come into force with the marker.
-            self._groups.end_transaction(
-                index, _end_of(marker), _GroupToken(done), WriteTxnMarkersResponse()
-            )
-            return
-        try:
-            partition = self._replicas.partition(topic, index)
-            if partition.leader_id != self._node_id:
-                raise KafkaError(ErrorCode.NOT_LEADER_OR_FOLLOWER, f"{partition} is led elsewhere")
-            needed = self._append(partition, marker)
-        except KafkaError as error:
-            done(self._replicas.noted(error).code)
-            return
-        if partition.high_watermark >= needed:
-            done(ErrorCode.NONE)
-        else:
-            partition.waiters[_UntilCommitted(self._runtime, partition, needed, done)] = None
-
-    def _append(self, partition: Partition, marker: WritableTxnMarker) -> int:
-        """The offset after the marker."""
-        now_ms = self._runtime.clock.wall_ms()
-        return partition.append_marker(_end_of(marker), now_ms).last_offset + 1
-
-
-def _end_of(marker: WritableTxnMarker) -> TransactionEnd:
-    return TransactionEnd(
-        producer_id=marker.producer_id,
-        producer_epoch=marker.producer_epoch,
-        coordinator_epoch=marker.coordinator_epoch,
-        committed=marker.transaction_result,
-        transaction_version=marker.transaction_version,
-    )
-
-
-class _GroupToken:
-    """The answer of a group coordinator that wrote a marker."""
-
-    __slots__ = ("_done", "resolved")
-
-    def __init__(self, done: Done) -> None:
-        self._done = done
-        self.resolved = False
-
-    def resolve(self, response: Any) -> None:
-        if not self.resolved:
-            self.resolved = True
-            self._done(ErrorCode.NONE)
-
-    def fail(self, error: KafkaError) -> None:
-        """What only groups know comes out as the word for "not the leader, try again"."""
-        if not self.resolved:
-            self.resolved = True
-            self._done(
-                ErrorCode.NOT_LEADER_OR_FOLLOWER
-                if error.code
-                in (
-                    ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
-                    ErrorCode.COORDINATOR_NOT_AVAILABLE,
-                    ErrorCode.NOT_COORDINATOR,
-                )
-                else error.code
-            )
-
-
-class _UntilCommitted:
-    """Waits at a partition for its high watermark."""
-
-    __slots__ = ("_done", "_needed", "_runtime")
-
-    def __init__(self, runtime: Runtime, partition: Partition, needed: int, done: Done) -> None:
-        self._runtime = runtime
-        self._needed = needed
-        self._done = done
-
-    def advanced(self, partition: Partition, gained_bytes: int) -> None:
-        if partition.high_watermark >= self._needed:
-            self._finish(partition, ErrorCode.NONE)
-
-    def disturbed(self, partition: Partition) -> None:
-        self._finish(partition, partition.error or ErrorCode.NOT_LEADER_OR_FOLLOWER)
-
-    def _finish(self, partition: Partition, error: ErrorCode) -> None:
-        partition.waiters.pop(self, None)
-        # Not now: somebody is in the middle of an append.
-        self._runtime.call_soon(self._done, error)
-
-
 class MarkerOrder:
     """The token with which a shard orders markers: it is "answered" with what to write."""
 
-    __slots__ = ("_writer", "attempts", "shard_index", "transactional_id")
+    __slots__ = (
+        "_writer",
+        "attempts",
+        "failed",
+        "marker",
+        "retry",
+        "shard_index",
+        "transactional_id",
+        "unwritten",
+    )
 
     resolved = False
 
@@ -165,6 +61,11 @@ class MarkerOrder:
         self.shard_index = shard_index
         self.transactional_id = transactional_id
         self.attempts = 0
+        self.marker: WritableTxnMarker
+        self.unwritten: set[TopicPartition] = set()
+        self.failed: dict[TopicPartition, Leadership | None] = {}
+        """Those of them that are to be tried again, and who led them when they were tried."""
+        self.retry: Timer | None = None
 
     def resolve(self, response: WriteTxnMarkersRequest) -> None:
         self._writer.begin(self, response.markers[0])
@@ -175,32 +76,24 @@ class MarkerOrder:
             self._writer.order_again(self)
 
 
-class _Pass:
-    """One attempt at all partitions of an order that are left."""
-
-    __slots__ = ("done", "failed", "unanswered")
-
-    def __init__(self, count: int) -> None:
-        self.unanswered = count
-        self.done: list[TopicPartition] = []
-        self.failed: list[TopicPartition] = []
-
-
 class MarkerWriter:
     def __init__(
         self,
         runtime: Runtime,
+        neighbours: Neighbours,
         local: LocalMarkers,
+        remote: RemoteMarkers,
         written: Callable[[MarkerOrder, WritableTxnMarker, list[TopicPartition]], None],
         order_again: Callable[[MarkerOrder], None],
     ) -> None:
         """`written` tells the shard; `order_again` has it order the markers of an id once more."""
         self._runtime = runtime
+        self._neighbours = neighbours
         self._local = local
+        self._remote = remote
         self._written = written
         self._ask_again = order_again
         self._current: dict[str, MarkerOrder] = {}
-        self.image: MetadataImage | None = None
 
     @property
     def orders_open(self) -> int:
@@ -213,73 +106,135 @@ class MarkerWriter:
         self._runtime.call_later(RETRY_MS_MAX / 1000, self._ask_again, order)
 
     def forget(self, shard_index: int) -> None:
-        """The shard is made anew, and will order anew what is left to do."""
+        """The shard is no longer led here, or made anew and will order what is left to do."""
         for order in list(self._current.values()):
             if order.shard_index == shard_index:
                 del self._current[order.transactional_id]
 
+    def metadata_changed(self) -> None:
+        """To be called when `neighbours` has a new image: what failed may have a leader now."""
+        self._remote.metadata_changed()
+        for order in list(self._current.values()):
+            if order.failed and self._has_moved(order.failed):
+                self._try_again(order)
+
     def close(self) -> None:
         self._current.clear()
+        self._remote.close()
 
     # --- writing --------------------------------------------------------------------------------
 
     def begin(self, order: MarkerOrder, marker: WritableTxnMarker) -> None:
         self._current[order.transactional_id] = order
-        where = [
+        order.marker = marker
+        order.unwritten = {
             (topic.name, index) for topic in marker.topics for index in topic.partition_indexes
-        ]
+        }
         # After the answer to the client, which is on its way out just now.
-        self._runtime.call_soon(self._attempt, order, marker, where)
+        self._runtime.call_soon(self._attempt, order, sorted(order.unwritten))
 
-    def _attempt(
-        self, order: MarkerOrder, marker: WritableTxnMarker, where: Iterable[TopicPartition]
-    ) -> None:
-        if self._current.get(order.transactional_id) is not order:
+    def _is_current(self, order: MarkerOrder) -> bool:
+        return self._current.get(order.transactional_id) is order
+
+    def _attempt(self, order: MarkerOrder, where: Iterable[TopicPartition]) -> None:
+        if not self._is_current(order):
             return
-        wanted = list(where)
-        attempt = _Pass(len(wanted))
-        for partition in wanted:
-            self._local.write(
-                marker, partition, partial(self._wrote, order, marker, attempt, partition)
+        by_leader: dict[int, dict[TopicPartition, Leadership | None]] = {}
+        for partition in where:
+            found = self._neighbours.leadership(*partition)
+            leader = NO_LEADER if found is None else found.leader
+            by_leader.setdefault(leader, {})[partition] = found
+        for leader, tried in by_leader.items():
+            self._write(order, leader, tried)
+
+    def _write(
+        self, order: MarkerOrder, leader: int, tried: Mapping[TopicPartition, Leadership | None]
+    ) -> None:
+        done = partial(self._wrote, order, tried)
+        if leader == NO_LEADER:
+            done(dict.fromkeys(tried, ErrorCode.LEADER_NOT_AVAILABLE))
+        elif leader == self._neighbours.node_id:
+            errors = _Gathered(len(tried), done)
+            for partition in tried:
+                self._local.write(order.marker, partition, partial(errors.add, partition))
+        else:
+            self._remote.write(
+                leader,
+                order.marker,
+                list(tried),
+                is_wanted=partial(self._is_current, order),
+                done=done,
             )
 
     def _wrote(
         self,
         order: MarkerOrder,
-        marker: WritableTxnMarker,
-        attempt: _Pass,
-        partition: TopicPartition,
-        error: ErrorCode,
+        tried: Mapping[TopicPartition, Leadership | None],
+        errors: Mapping[TopicPartition, ErrorCode],
     ) -> None:
-        needless = self._is_needless(partition, error)
-        (attempt.done if needless else attempt.failed).append(partition)
-        if error is not ErrorCode.NONE:
-            tell = log.error if error in _BEYOND_REPAIR else log.debug
-            tell(
-                "a transaction marker is not needed" if needless else "no transaction marker yet",
-                partition=f"{partition[0]}-{partition[1]}",
-                transactional_id=order.transactional_id,
-                error=error.name,
-            )
-        attempt.unanswered -= 1
-        if not attempt.unanswered and self._current.get(order.transactional_id) is order:
-            self._finish(order, marker, attempt)
-
-    def _is_needless(self, partition: TopicPartition, error: ErrorCode) -> bool:
-        """Whether the marker need not be written (again)."""
-        if error is ErrorCode.NONE or error in _BEYOND_REPAIR:
-            return True
-        if self.image is None:
-            return False
-        topic = self.image.topics.get(partition[0])
-        return topic is None or partition[1] not in topic.partitions  # deleted meanwhile
-
-    def _finish(self, order: MarkerOrder, marker: WritableTxnMarker, attempt: _Pass) -> None:
-        if not attempt.failed:
+        if not self._is_current(order):
+            return
+        done = [where for where, error in errors.items() if self._settles(order, where, error)]
+        order.unwritten.difference_update(done)
+        if not order.unwritten:
             del self._current[order.transactional_id]
-        if attempt.done:
-            self._written(order, marker, attempt.done)
-        if attempt.failed:
-            delay_ms = min(RETRY_MS_MAX, RETRY_MS_MIN << min(order.attempts, 10))
-            order.attempts += 1
-            self._runtime.call_later(delay_ms / 1000, self._attempt, order, marker, attempt.failed)
+        if done:
+            self._written(order, order.marker, done)
+        failed = {where: tried[where] for where in tried if where in order.unwritten}
+        if failed:
+            self._rest(order, failed)
+
+    def _settles(self, order: MarkerOrder, where: TopicPartition, error: ErrorCode) -> bool:
+        """Whether nothing more is to be written there."""
+        if error is ErrorCode.NONE:
+            return True
+        needless = error in _BEYOND_REPAIR or self._neighbours.leadership(*where) is None
+        tell = log.error if error in _BEYOND_REPAIR else log.debug
+        tell(
+            "a transaction marker is not needed" if needless else "no transaction marker yet",
+            partition=f"{where[0]}-{where[1]}",
+            transactional_id=order.transactional_id,
+            error=error.name,
+        )
+        return needless
+
+    # --- trying again ---------------------------------------------------------------------------
+
+    def _rest(self, order: MarkerOrder, failed: Mapping[TopicPartition, Leadership | None]) -> None:
+        order.failed.update(failed)
+        if order.retry is not None:
+            order.retry.cancel()
+        delay_ms = min(RETRY_MS_MAX, RETRY_MS_MIN << min(order.attempts, 10))
+        order.attempts += 1
+        if self._has_moved(failed):
+            delay_ms = 0
+        order.retry = self._runtime.call_later(delay_ms / 1000, self._try_again, order)
+
+    def _has_moved(self, failed: Mapping[TopicPartition, Leadership | None]) -> bool:
+        """Whether one of these has another leader than when it was tried."""
+        return any(self._neighbours.leadership(*where) != was for where, was in failed.items())
+
+    def _try_again(self, order: MarkerOrder) -> None:
+        if order.retry is not None:
+            order.retry.cancel()
+            order.retry = None
+        where, order.failed = order.failed, {}
+        self._attempt(order, where)
+
+
+class _Gathered:
+    """The outcome of partitions that answer one by one."""
+
+    __slots__ = ("_count", "_errors", "_then")
+
+    def __init__(
+        self, count: int, then: Callable[[Mapping[TopicPartition, ErrorCode]], object]
+    ) -> None:
+        self._count = count
+        self._then = then
+        self._errors: dict[TopicPartition, ErrorCode] = {}
+
+    def add(self, where: TopicPartition, error: ErrorCode) -> None:
+        self._errors[where] = error
+        if len(self._errors) == self._count:
+            self._then(self._errors)

@@ -1,13 +1,16 @@
-"""The transaction coordinator as the rest of the broker sees it."""
+"""The transactions of the cluster as the rest of this broker sees them: those that it coordinates,
+and those of which it leads partitions."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from collections.abc import Callable, Iterable
+from typing import TYPE_CHECKING, Any, Final
 
-from ottla.coordinator.runtime import Answer, CoordinatorRuntime
-from ottla.coordinator.transactions.markers import LocalMarkers, MarkerOrder, MarkerWriter
-from ottla.coordinator.transactions.producer_ids import ProducerIds
+from ottla.coordinator.runtime import CoordinatorRuntime
+from ottla.coordinator.transactions.local_markers import LocalMarkers
+from ottla.coordinator.transactions.markers import MarkerOrder, MarkerWriter
+from ottla.coordinator.transactions.remote_inquiries import RemoteInquiries, Verdicts
+from ottla.coordinator.transactions.remote_markers import RemoteMarkers
 from ottla.coordinator.transactions.settings import transaction_settings
 from ottla.coordinator.transactions.shard import TransactionShard
 from ottla.coordinator.transactions.transaction import (
@@ -17,15 +20,17 @@ from ottla.coordinator.transactions.transaction import (
 )
 from ottla.logs import get_logger
 from ottla.metadata.delta import MetadataDelta
-from ottla.metadata.image import MetadataImage
+from ottla.metadata.image import NO_LEADER, MetadataImage
 from ottla.protocol.errors import ErrorCode, KafkaError
 from ottla.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnResponse
 from ottla.protocol.messages.write_txn_markers import WritableTxnMarker
 
 if TYPE_CHECKING:
     from ottla.config.broker import BrokerConfig
-    from ottla.controller.controller import Controller
+    from ottla.coordinator.neighbours import Neighbours
+    from ottla.coordinator.producer_ids import ProducerIds
     from ottla.coordinator.shard import Token
+    from ottla.peers.peers import Peers
     from ottla.replication.replica_manager import ReplicaManager
     from ottla.runtime.runtime import Runtime
 
@@ -33,8 +38,7 @@ log = get_logger("ottla.coordinator")
 
 TRANSACTIONS_TOPIC: Final = "__transaction_state"
 
-Verdicts: TypeAlias = Mapping[TopicPartition, ErrorCode]
-"""For each partition NONE, if it takes part in the transaction, or why it does not."""
+__all__ = ["TRANSACTIONS_TOPIC", "TransactionService", "Verdicts", "verdicts"]
 
 
 class TransactionService:
@@ -46,36 +50,47 @@ class TransactionService:
         runtime: Runtime,
         replicas: ReplicaManager,
         groups: CoordinatorRuntime[Any],
-        controller: Controller,
         config: BrokerConfig,
-        node_id: int,
+        *,
+        neighbours: Neighbours,
+        peers: Peers,
+        producer_ids: ProducerIds,
     ) -> None:
+        timeout_ms: int = config["request.timeout.ms"]
         self._replicas = replicas
+        self._neighbours = neighbours
+        self._producer_ids = producer_ids
         self._settings = transaction_settings(config)
-        self.producer_ids = ProducerIds(
-            controller.next_producer_id,
-            lambda task: runtime.spawn(task, name="get-producer-ids"),
-        )
         self.coordinator: CoordinatorRuntime[TransactionShard] = CoordinatorRuntime(
             runtime,
             replicas,
-            node_id=node_id,
+            node_id=neighbours.node_id,
             topic=TRANSACTIONS_TOPIC,
             make_shard=self._make_shard,
-            reply_timeout_ms=config["request.timeout.ms"],
+            unloaded=lambda index: self.markers.forget(index),
+            reply_timeout_ms=timeout_ms,
         )
-        self.local_markers = LocalMarkers(runtime, replicas, groups, node_id)
+        self.local_markers = LocalMarkers(runtime, replicas, groups, neighbours.node_id, timeout_ms)
         self.markers = MarkerWriter(
-            runtime, self.local_markers, self._markers_written, self._order_again
+            runtime,
+            neighbours,
+            self.local_markers,
+            RemoteMarkers(runtime, peers, neighbours, timeout_ms),
+            self._markers_written,
+            self._order_again,
         )
+        self._inquiries = RemoteInquiries(runtime, peers, neighbours, timeout_ms)
 
     def metadata_changed(self, delta: MetadataDelta, image: MetadataImage) -> None:
-        """To be called after the replica manager and the group coordinator took the change in."""
-        self.markers.image = image
+        """To be called after the replica manager and the group coordinator took the change in, and
+        the neighbours the image."""
         self.coordinator.metadata_changed(delta, image)
+        self.markers.metadata_changed()
+        self._inquiries.metadata_changed()
 
     def close(self) -> None:
         self.markers.close()
+        self._inquiries.close()
         self.coordinator.close()
 
     # --- taking part ----------------------------------------------------------------------------
@@ -95,11 +110,19 @@ class TransactionService:
         `then` gets the verdicts, before this returns if that is possible. Errors are those of the
         coordinator: PRODUCER_FENCED, INVALID_PRODUCER_ID_MAPPING, CONCURRENT_TRANSACTIONS (the
         last transaction is being ended, try again), TRANSACTION_ABORTABLE (not added), and
-        NOT_COORDINATOR, COORDINATOR_NOT_AVAILABLE, COORDINATOR_LOAD_IN_PROGRESS.
+        NOT_COORDINATOR, COORDINATOR_NOT_AVAILABLE, COORDINATOR_LOAD_IN_PROGRESS, or
+        NETWORK_EXCEPTION if it is another broker that does not answer.
         """
         wanted = list(partitions)
         verdict = _Verdict(wanted, then)
-        if add:
+        try:
+            leader = self._leader_for(transactional_id)
+        except KafkaError as error:
+            verdict.fail(error)
+            return
+        if leader != self._neighbours.node_id:
+            self._inquiries.ask(leader, transactional_id, client, wanted, add=add, then=then)
+        elif add:
             self.coordinator.request(
                 transactional_id,
                 verdict,
@@ -116,42 +139,24 @@ class TransactionService:
                 ),
             )
 
-    async def add_partitions(
-        self, transactional_id: str, client: Identity, partitions: Iterable[TopicPartition]
-    ) -> Verdicts:
-        """Let partitions take part, as a client of protocol 2 expects of its first batch."""
-        return await self._taken_part(transactional_id, client, partitions, add=True)
-
-    async def verify(
-        self, transactional_id: str, client: Identity, partitions: Iterable[TopicPartition]
-    ) -> Verdicts:
-        """Whether partitions were added by a client of protocol 1."""
-        return await self._taken_part(transactional_id, client, partitions, add=False)
-
-    async def _taken_part(
-        self,
-        transactional_id: str,
-        client: Identity,
-        partitions: Iterable[TopicPartition],
-        *,
-        add: bool,
-    ) -> Verdicts:
-        answer = Answer()
-        self.take_part(transactional_id, client, partitions, add=add, then=answer.resolve)
-        verdicts: Verdicts = await answer.future
-        return verdicts
+    def _leader_for(self, transactional_id: str) -> int:
+        """The broker that coordinates this transactional id."""
+        index = self.coordinator.partition_for(transactional_id)
+        found = self._neighbours.leadership(TRANSACTIONS_TOPIC, index)
+        if found is None or found.leader == NO_LEADER:
+            raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
+        return found.leader
 
     # --- shards and their markers ---------------------------------------------------------------
 
     def _make_shard(self, index: int) -> TransactionShard:
-        self.markers.forget(index)
         partition = self._replicas.partition(TRANSACTIONS_TOPIC, index)
 
         def order_markers(transactional_id: str) -> Token:
             return self.markers.order(index, transactional_id)
 
         return TransactionShard(
-            self._settings, partition.leader_epoch, self.producer_ids.take, order_markers
+            self._settings, partition.leader_epoch, self._producer_ids.take, order_markers
         )
 
     def _markers_written(

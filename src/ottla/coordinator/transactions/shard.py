@@ -365,6 +365,9 @@ class TransactionShard:
     def transaction_ended(self, producer_id: int, *, committed: bool) -> None:
         """Nothing in this topic is written in transactions."""
 
+    def lead_on(self, leader_epoch: int) -> None:
+        self.coordinator_epoch = leader_epoch
+
     def loaded(self, now: Now, outbox: Outbox) -> None:
         outbox.set_timer(_EXPIRY, now.ms + self.settings.expiry_check_interval_ms)
         for transaction in list(self.transactions.values()):

@@ -29,7 +29,7 @@ FENCED_FROM: Final = 2
 async def handle(context: RequestContext, request: AddOffsetsToTxnRequest) -> Any:
     coordinators = context.node.coordinators
     try:
-        await coordinators.ensure_topic(GROUPS_TOPIC, context.node.metadata.image)
+        await coordinators.ensure_topic(GROUPS_TOPIC)
     except KafkaError as error:
         return _refusal(error)
     groups = context.node.metadata.image.topics[GROUPS_TOPIC]

@@ -34,7 +34,7 @@ async def handle(
     keys = request.coordinator_keys if batched else [request.key]
     try:
         topic = _topic(context.api_version, request.key_type)
-        await context.node.coordinators.ensure_topic(topic, context.node.metadata.image)
+        await context.node.coordinators.ensure_topic(topic)
         found = [_find(context, topic, key) for key in keys]
     except KafkaError as error:
         found = [_refusal(key, error) for key in keys]

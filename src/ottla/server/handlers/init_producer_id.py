@@ -25,12 +25,12 @@ async def handle(context: RequestContext, request: InitProducerIdRequest) -> Any
     try:
         expected_identity(request)
         if request.transactional_id is None:
-            producer_id = await context.node.controller.next_producer_id()
+            producer_id = await context.node.coordinators.producer_ids.next()
             return InitProducerIdResponse(producer_id=producer_id, producer_epoch=0)
         if not request.transactional_id:
             raise KafkaError(ErrorCode.INVALID_REQUEST, "the transactional id is empty")
         # The coordinator cannot wait for a producer id in the middle of a decision.
-        await context.node.coordinators.transactions.producer_ids.some()
+        await context.node.coordinators.producer_ids.some()
     except KafkaError as error:
         return _refusal(error)
     return _ask_coordinator(context, request, request.transactional_id)

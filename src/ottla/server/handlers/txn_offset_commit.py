@@ -30,6 +30,12 @@ LOADING_FROM: Final = 2
 ABORTABLE_FROM: Final = 4
 PROTOCOL_2_FROM: Final = 5
 
+_COORDINATOR_IS_AWAY: Final = (
+    ErrorCode.NOT_COORDINATOR,
+    ErrorCode.COORDINATOR_NOT_AVAILABLE,
+    ErrorCode.NETWORK_EXCEPTION,
+)
+
 
 def handle(context: RequestContext, request: TxnOffsetCommitRequest) -> Any:
     refused = _sort_out(context.node.metadata.image, request)
@@ -92,7 +98,7 @@ class _Commit:
             return ErrorCode.INVALID_PRODUCER_EPOCH
         if error is ErrorCode.TRANSACTION_ABORTABLE and self._context.api_version < ABORTABLE_FROM:
             return ErrorCode.INVALID_TXN_STATE
-        if error in (ErrorCode.NOT_COORDINATOR, ErrorCode.COORDINATOR_NOT_AVAILABLE):
+        if error in _COORDINATOR_IS_AWAY:
             # It is the coordinator of the transaction that is not there, not the one asked.
             return ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
         return error

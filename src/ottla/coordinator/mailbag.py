@@ -1,0 +1,139 @@
+"""Requests to other brokers that take along whatever has gathered for them.
+
+One request is under way to a broker; what comes meanwhile goes with the next. A broker that is slow
+gets fewer and larger requests, and one that left the cluster holds nobody up: what was on its way
+to it has failed as soon as the metadata says so.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Hashable, Sequence
+from functools import partial
+from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, TypeVar
+
+from ottla.peers.peers import PeerError
+from ottla.protocol.errors import ErrorCode
+from ottla.protocol.schema import Message
+
+if TYPE_CHECKING:
+    from ottla.coordinator.neighbours import Neighbours
+    from ottla.peers.peers import Peers
+    from ottla.runtime.runtime import Runtime
+
+PEER_CLOSED: Final = PeerError(ErrorCode.NETWORK_EXCEPTION, "this node is closing")
+WAITING_MAX: Final = 10_000
+"""Items that may wait for one broker; the next one fails at once."""
+TOGETHER_MAX: Final = 1_000
+"""Items in one request."""
+
+
+class Item(Protocol):
+    @property
+    def key(self) -> Hashable:
+        """Of items with the same key, one goes with a request."""
+        ...
+
+    @property
+    def is_wanted(self) -> bool:
+        """Whether it is still to be sent."""
+        ...
+
+    def fail(self, error: ErrorCode) -> None:
+        """No answer came: NETWORK_EXCEPTION, REQUEST_TIMED_OUT or UNSUPPORTED_VERSION."""
+        ...
+
+
+I = TypeVar("I", bound=Item)  # noqa: E741
+
+
+class Mailbag(Generic[I]):
+    def __init__(
+        self,
+        runtime: Runtime,
+        peers: Peers,
+        neighbours: Neighbours,
+        *,
+        lane: str,
+        timeout_ms: int,
+        pack: Callable[[Sequence[I]], Message],
+        unpack: Callable[[Sequence[I], Any], None],
+    ) -> None:
+        """`pack` makes the request for some items, `unpack` hands its answer to each of them."""
+        self._runtime = runtime
+        self._peers = peers
+        self._neighbours = neighbours
+        self._lane = lane
+        self._timeout_ms = timeout_ms
+        self._pack = pack
+        self._unpack = unpack
+        self._waiting: dict[int, list[I]] = {}
+        self._under_way: dict[int, list[I]] = {}
+
+    def put(self, broker_id: int, item: I) -> None:
+        waiting = self._waiting.setdefault(broker_id, [])
+        if len(waiting) >= WAITING_MAX:
+            item.fail(ErrorCode.NETWORK_EXCEPTION)
+            return
+        waiting.append(item)
+        if len(waiting) == 1 and broker_id not in self._under_way:
+            # Not now: more may come in this turn of the loop.
+            self._runtime.call_soon(self._send, broker_id)
+
+    def metadata_changed(self) -> None:
+        """What goes to brokers that are gone has failed; their late answers count for nothing."""
+        for broker_id in list(self._under_way):
+            if self._neighbours.address(broker_id) is None:
+                self._fail(self._under_way.pop(broker_id), ErrorCode.NETWORK_EXCEPTION)
+                self._send(broker_id)
+
+    def close(self) -> None:
+        self._waiting.clear()
+        self._under_way.clear()
+
+    def _send(self, broker_id: int) -> None:
+        if broker_id in self._under_way:
+            return
+        going = self._take(broker_id)
+        if not going:
+            return
+        address = self._neighbours.address(broker_id)
+        if address is None:
+            self._fail(going, ErrorCode.NETWORK_EXCEPTION)
+            self._runtime.call_soon(self._send, broker_id)
+            return
+        self._under_way[broker_id] = going
+        answer = self._peers.post(
+            *address, self._pack(going), timeout_ms=self._timeout_ms, lane=self._lane
+        )
+        answer.add_done_callback(partial(self._answered, broker_id, going))
+
+    def _take(self, broker_id: int) -> list[I]:
+        """What goes with the next request; the rest stays."""
+        going: dict[Hashable, I] = {}
+        staying: list[I] = []
+        for item in self._waiting.pop(broker_id, ()):
+            if not item.is_wanted:
+                continue
+            if item.key in going or len(going) >= TOGETHER_MAX:
+                staying.append(item)
+            else:
+                going[item.key] = item
+        if staying:
+            self._waiting[broker_id] = staying
+        return list(going.values())
+
+    def _answered(self, broker_id: int, going: list[I], answer: asyncio.Future[Any]) -> None:
+        error = PEER_CLOSED if answer.cancelled() else answer.exception()
+        if self._under_way.get(broker_id) is not going:
+            return
+        del self._under_way[broker_id]
+        if error is None:
+            self._unpack(going, answer.result())
+        else:
+            self._fail(going, getattr(error, "code", ErrorCode.NETWORK_EXCEPTION))
+        self._send(broker_id)
+
+    def _fail(self, items: Sequence[I], error: ErrorCode) -> None:
+        for item in items:
+            item.fail(error)

@@ -1,0 +1,123 @@
+"""Whether partitions take part in transactions that other brokers coordinate: AddPartitionsToTxn in
+the form that brokers speak (version 4 and above), many transactions a request."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+from ottla.coordinator.mailbag import Mailbag
+from ottla.coordinator.transactions.transaction import Identity, TopicPartition, by_topic
+from ottla.protocol.errors import ErrorCode
+from ottla.protocol.messages.add_partitions_to_txn import (
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnResponse,
+    AddPartitionsToTxnTopic,
+    AddPartitionsToTxnTransaction,
+)
+
+if TYPE_CHECKING:
+    from ottla.coordinator.neighbours import Neighbours
+    from ottla.peers.peers import Peers
+    from ottla.runtime.runtime import Runtime
+
+LANE: Final = "transactions"
+_BEHIND: Final = ErrorCode.COORDINATOR_NOT_AVAILABLE
+
+Verdicts: TypeAlias = Mapping[TopicPartition, ErrorCode]
+"""For each partition NONE, if it takes part in the transaction, or why it does not."""
+
+
+class RemoteInquiries:
+    def __init__(
+        self, runtime: Runtime, peers: Peers, neighbours: Neighbours, timeout_ms: int
+    ) -> None:
+        self._bag: Mailbag[_Inquiry] = Mailbag(
+            runtime,
+            peers,
+            neighbours,
+            lane=LANE,
+            timeout_ms=timeout_ms,
+            pack=_pack,
+            unpack=_unpack,
+        )
+
+    def ask(
+        self,
+        broker_id: int,
+        transactional_id: str,
+        client: Identity,
+        partitions: Sequence[TopicPartition],
+        *,
+        add: bool,
+        then: Callable[[Verdicts], object],
+    ) -> None:
+        transaction = AddPartitionsToTxnTransaction(
+            transactional_id=transactional_id,
+            producer_id=client.producer_id,
+            producer_epoch=client.producer_epoch,
+            verify_only=not add,
+            topics=[
+                AddPartitionsToTxnTopic(name=topic, partitions=indexes)
+                for topic, indexes in by_topic(partitions).items()
+            ],
+        )
+        self._bag.put(broker_id, _Inquiry(transaction, partitions, then))
+
+    def metadata_changed(self) -> None:
+        self._bag.metadata_changed()
+
+    def close(self) -> None:
+        self._bag.close()
+
+
+class _Inquiry:
+    __slots__ = ("_partitions", "_then", "transaction")
+
+    is_wanted = True
+
+    def __init__(
+        self,
+        transaction: AddPartitionsToTxnTransaction,
+        partitions: Sequence[TopicPartition],
+        then: Callable[[Verdicts], object],
+    ) -> None:
+        self.transaction = transaction
+        self._partitions = partitions
+        self._then = then
+
+    @property
+    def key(self) -> str:
+        return self.transaction.transactional_id
+
+    def fail(self, error: ErrorCode) -> None:
+        """Whatever it was, the producer may try again."""
+        self._then(dict.fromkeys(self._partitions, ErrorCode.NETWORK_EXCEPTION))
+
+    def answered(self, errors: Verdicts) -> None:
+        """A partition that is led here exists: a coordinator that does not know it is behind."""
+        verdicts = {where: errors.get(where, _BEHIND) for where in self._partitions}
+        if ErrorCode.UNKNOWN_TOPIC_OR_PARTITION in verdicts.values():
+            verdicts = dict.fromkeys(self._partitions, _BEHIND)
+        self._then(verdicts)
+
+
+def _pack(inquiries: Sequence[_Inquiry]) -> AddPartitionsToTxnRequest:
+    return AddPartitionsToTxnRequest(transactions=[one.transaction for one in inquiries])
+
+
+def _unpack(inquiries: Sequence[_Inquiry], response: AddPartitionsToTxnResponse) -> None:
+    if response.error_code:
+        for inquiry in inquiries:
+            inquiry.fail(ErrorCode.of(response.error_code))
+        return
+    by_transaction = {
+        result.transactional_id: {
+            (topic.name, partition.partition_index): ErrorCode.of(partition.partition_error_code)
+            for topic in result.topic_results
+            for partition in topic.results_by_partition
+        }
+        for result in response.results_by_transaction
+    }
+    for inquiry in inquiries:
+        inquiry.answered(by_transaction.get(inquiry.key, {}))

@@ -1,0 +1,122 @@
+"""Markers for partitions that other brokers lead: WriteTxnMarkers, many transactions a request."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import TYPE_CHECKING, Final, TypeAlias
+
+from ottla.coordinator.mailbag import Mailbag
+from ottla.coordinator.transactions.transaction import TopicPartition, by_topic
+from ottla.protocol.errors import ErrorCode
+from ottla.protocol.messages.write_txn_markers import (
+    WritableTxnMarker,
+    WritableTxnMarkerTopic,
+    WriteTxnMarkersRequest,
+    WriteTxnMarkersResponse,
+)
+
+if TYPE_CHECKING:
+    from ottla.coordinator.neighbours import Neighbours
+    from ottla.peers.peers import Peers
+    from ottla.runtime.runtime import Runtime
+
+LANE: Final = "markers"
+
+Outcome: TypeAlias = Callable[[Mapping[TopicPartition, ErrorCode]], object]
+
+
+class RemoteMarkers:
+    def __init__(
+        self, runtime: Runtime, peers: Peers, neighbours: Neighbours, timeout_ms: int
+    ) -> None:
+        self._bag: Mailbag[_Letter] = Mailbag(
+            runtime,
+            peers,
+            neighbours,
+            lane=LANE,
+            timeout_ms=timeout_ms,
+            pack=_pack,
+            unpack=_unpack,
+        )
+
+    def write(
+        self,
+        broker_id: int,
+        marker: WritableTxnMarker,
+        partitions: Sequence[TopicPartition],
+        *,
+        is_wanted: Callable[[], bool],
+        done: Outcome,
+    ) -> None:
+        """`done` is told for each partition whether the marker is committed, or why it is not.
+        What is no longer wanted when its turn comes is left out, and nobody is told."""
+        self._bag.put(broker_id, _Letter(marker, partitions, is_wanted, done))
+
+    def metadata_changed(self) -> None:
+        self._bag.metadata_changed()
+
+    def close(self) -> None:
+        self._bag.close()
+
+
+class _Letter:
+    """The marker of one transaction for some partitions of one broker."""
+
+    __slots__ = ("_done", "_is_wanted", "_partitions", "marker")
+
+    def __init__(
+        self,
+        marker: WritableTxnMarker,
+        partitions: Sequence[TopicPartition],
+        is_wanted: Callable[[], bool],
+        done: Outcome,
+    ) -> None:
+        self.marker = WritableTxnMarker(
+            producer_id=marker.producer_id,
+            producer_epoch=marker.producer_epoch,
+            transaction_result=marker.transaction_result,
+            topics=[
+                WritableTxnMarkerTopic(name=topic, partition_indexes=indexes)
+                for topic, indexes in by_topic(partitions).items()
+            ],
+            coordinator_epoch=marker.coordinator_epoch,
+            transaction_version=marker.transaction_version,
+        )
+        self._partitions = partitions
+        self._is_wanted = is_wanted
+        self._done = done
+
+    @property
+    def key(self) -> int:
+        """The answer is by producer id."""
+        return self.marker.producer_id
+
+    @property
+    def is_wanted(self) -> bool:
+        return self._is_wanted()
+
+    def fail(self, error: ErrorCode) -> None:
+        self._done(dict.fromkeys(self._partitions, error))
+
+    def answered(self, errors: Mapping[TopicPartition, ErrorCode]) -> None:
+        """A partition that the answer does not mention has to be asked for again."""
+        self._done(
+            {where: errors.get(where, ErrorCode.NETWORK_EXCEPTION) for where in self._partitions}
+        )
+
+
+def _pack(letters: Sequence[_Letter]) -> WriteTxnMarkersRequest:
+    return WriteTxnMarkersRequest(markers=[letter.marker for letter in letters])
+
+
+def _unpack(letters: Sequence[_Letter], response: WriteTxnMarkersResponse) -> None:
+    by_producer = {
+        result.producer_id: {
+            (topic.name, partition.partition_index): ErrorCode.of(partition.error_code)
+            for topic in result.topics
+            for partition in topic.partitions
+        }
+        for result in response.markers
+    }
+    for letter in letters:
+        letter.answered(by_producer.get(letter.marker.producer_id, {}))

@@ -18,6 +18,10 @@ from ottla.sim.trace import Trace
 from ottla.sim.volume import Folder, Volume
 
 SIMULATED_CAPACITY_BYTES = 1 << 40
+BATCH_LENGTH_END = 12
+BATCH_CHECKED_FROM = 21
+"""The checksum of a record batch covers what lies behind it. What lies before, offset and epoch,
+is set by brokers and covered by nothing in Kafka's format."""
 
 
 @dataclass
@@ -29,20 +33,32 @@ class Faults:
     sync_error_rate: float = 0.0
     broken: dict[str, frozenset[str]] = field(default_factory=dict)
     """Path prefix -> the operations that fail there: read, write, sync, name."""
+    flip_rate: float = 0.0
+    """How often a read of a log segment below `flipped_below` returns one bit that is wrong; what
+    is on the disk stays right."""
+    flipped_below: tuple[str, ...] = ()
+    struck: bool = False
+    """Whether anything was broken since the last `heal`."""
 
     def fail(self, path: str, *operations: str) -> None:
         self.broken[path] = frozenset(operations or ("read", "write", "sync", "name"))
 
     def heal(self) -> None:
         self.read_error_rate = self.write_error_rate = self.sync_error_rate = 0.0
+        self.flip_rate = 0.0
         self.broken.clear()
+        self.struck = False
 
     def strikes(self, operation: str, path: str, chance: random.Random) -> bool:
         for prefix, operations in self.broken.items():
             if operation in operations and path.startswith(prefix):
+                self.struck = True
                 return True
         rate = float(getattr(self, f"{operation}_error_rate", 0.0))
-        return rate > 0.0 and chance.random() < rate
+        if rate > 0.0 and chance.random() < rate:
+            self.struck = True
+            return True
+        return False
 
 
 class Machinery:
@@ -111,8 +127,27 @@ class SimFile:
         self._check_open()
         if offset < 0 or length < 0:
             raise OSError(errno.EINVAL, os.strerror(errno.EINVAL), self.path)
-        self._machinery.begin("read", self.path)
-        return self._inode.read(offset, length)
+        machinery = self._machinery
+        machinery.begin("read", self.path)
+        data = self._inode.read(offset, length)
+        if machinery.faults.flip_rate:
+            return self._misread(data, offset)
+        return data
+
+    def _misread(self, data: bytes, offset: int) -> bytes:
+        """A bit may arrive flipped, where the checksum of a record batch covers it."""
+        machinery = self._machinery
+        faults, chance = machinery.faults, machinery.volume.chance
+        is_log = self.path.endswith(".log") and self.path.startswith(faults.flipped_below)
+        if not (is_log and data) or chance.random() >= faults.flip_rate:
+            return data
+        position = chance.randrange(len(data))
+        if not _is_checked(self._inode, offset + position):
+            return data
+        wrong = bytearray(data)
+        wrong[position] ^= 1 << chance.randrange(8)
+        machinery.tell(f"read {self.path} flips a bit at {offset + position}")
+        return bytes(wrong)
 
     def write_at(self, offset: int, buffers: Sequence[Buffer]) -> int:
         self._check_open()
@@ -157,6 +192,17 @@ class SimFile:
 
     def __repr__(self) -> str:
         return f"SimFile({self.path!r})"
+
+
+def _is_checked(inode: Inode, position: int) -> bool:
+    """Whether the byte lies behind the checksum of the batch it belongs to."""
+    start = 0
+    while start + BATCH_LENGTH_END <= inode.size:
+        length = int.from_bytes(inode.read(start + 8, 4), "big")
+        if position < start + BATCH_LENGTH_END + length:
+            return position >= start + BATCH_CHECKED_FROM
+        start += BATCH_LENGTH_END + length
+    return False
 
 
 def _sync(machinery: Machinery, inode: Inode, path: str) -> None:

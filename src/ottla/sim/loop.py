@@ -65,12 +65,13 @@ class SimTask(asyncio.Task[T]):
 class SimLoop(asyncio.BaseEventLoop):
     # Owned by BaseEventLoop; named here because this class drives them itself.
     _ready: deque[asyncio.Handle]
-    _scheduled: list[asyncio.TimerHandle]
     _stopping: bool
 
     def __init__(self, seeded: random.Random, *, time_limit_s: float = 3600.0) -> None:
         self._now = 0.0
         self._births = 0
+        self._timers: list[tuple[float, int, asyncio.TimerHandle]] = []
+        """A heap; of tuples, since comparing handles takes a call each."""
         self._random = seeded
         self._turns_without_rest = 0
         self.time_limit_s = time_limit_s
@@ -97,8 +98,11 @@ class SimLoop(asyncio.BaseEventLoop):
         *args: *Ts,
         context: contextvars.Context | None = None,
     ) -> asyncio.TimerHandle:
-        lateness_s = self._random.random() * TIMER_LATENESS_S_MAX
-        return super().call_at(when + lateness_s, callback, *args, context=context)
+        at = when + self._random.random() * TIMER_LATENESS_S_MAX
+        timer = asyncio.TimerHandle(at, callback, args, self, context)
+        self._births += 1
+        heapq.heappush(self._timers, (at, self._births, timer))
+        return timer
 
     def run_in_executor(
         self, _executor: object, function: Callable[[*Ts], T], *args: *Ts
@@ -144,21 +148,21 @@ class SimLoop(asyncio.BaseEventLoop):
 
     def _advance(self) -> None:
         """Let a little time pass if there is work, else jump to the next timer."""
-        timers = self._scheduled
-        while timers and timers[0].cancelled():
+        timers = self._timers
+        while timers and timers[0][2].cancelled():
             heapq.heappop(timers)
         if self._ready or self._stopping:
             self._now += self._random.random() * TURN_S_MAX
             self._turns_without_rest += 1
         elif timers:
-            self._now = max(self._now, timers[0].when())
+            self._now = max(self._now, timers[0][0])
             self._turns_without_rest = 0
         else:
             raise Deadlock(f"at {self._now:.6f} s nothing can happen any more; {self.waiting()}")
         if self._now > self.time_limit_s or self._turns_without_rest > TURNS_WITHOUT_REST_MAX:
             raise Stalled(f"no end in sight at {self._now:.6f} s; {self.waiting()}")
-        while timers and timers[0].when() <= self._now:
-            self._ready.append(heapq.heappop(timers))
+        while timers and timers[0][0] <= self._now:
+            self._ready.append(heapq.heappop(timers)[2])
 
     def resume(self, process: Process) -> None:
         process.paused = False

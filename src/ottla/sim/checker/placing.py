@@ -69,12 +69,12 @@ def _was_deleted(log: Log, offset: int | None) -> bool:
 
 
 def duplicates(history: History) -> Iterator[Anomaly]:
-    once = {sending.value for sending in history.sendings if sending.once}
+    once = {(one.partition, one.value) for one in history.sendings if one.once}
     for partition, log in history.logs.items():
         seen: dict[str, int] = {}
         for offset, value in log.records:
             before = seen.setdefault(value, offset)
-            if before != offset and value in once:
+            if before != offset and (partition, value) in once:
                 yield Anomaly(
                     Kind.DUPLICATE, str(partition), f"{value} is at {before} and {offset}"
                 )

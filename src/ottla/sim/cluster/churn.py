@@ -1,0 +1,106 @@
+"""Administration while everything else goes on: topics, partitions, settings, elections, moves."""
+
+from __future__ import annotations
+
+import asyncio
+from typing import Any
+
+from ottla.client.admin.admin import Admin
+from ottla.client.admin.configs import ConfigResource, ResourceType
+from ottla.client.admin.topics import NewTopic
+from ottla.client.values import TopicPartition
+from ottla.protocol.errors import ErrorCode, KafkaError
+from ottla.sim.cluster.work import Client, Work
+from ottla.sim.runtime import SimRuntime
+
+TOPICS_MAX = 4
+HARMLESS = {ErrorCode.TOPIC_ALREADY_EXISTS, ErrorCode.ELECTION_NOT_NEEDED}
+PREFIX = "churn-"
+
+
+class Churn(Client):
+    """Its own topics come and go; those that hold the history are moved and reconfigured."""
+
+    def __init__(self, work: Work, runtime: SimRuntime, name: str) -> None:
+        super().__init__(work, runtime, name)
+        self._pause_s = self.chance.choice((1.0, 3.0, 8.0))
+
+    def goes_on(self) -> bool:
+        return self.work.writing
+
+    async def live(self) -> None:
+        async with Admin(**self.options) as admin:
+            until = self.lifetime()
+            while self.work.writing and self.work.now() < until:
+                if await self.attempt(lambda: self._change(admin)):
+                    self.work.did(self.name)
+                await asyncio.sleep(self.chance.expovariate(1.0) * self._pause_s)
+
+    async def _change(self, admin: Admin) -> None:
+        change = self.chance.choice(
+            (
+                self._create,
+                self._delete,
+                self._add_partitions,
+                self._configure,
+                self._elect,
+                self._move,
+                self._move,
+                self._cancel_moves,
+            )
+        )
+        await change(admin)
+
+    async def _create(self, admin: Admin) -> None:
+        own = await self._own(admin)
+        if len(own) < TOPICS_MAX:
+            name = f"{PREFIX}{self.chance.randrange(TOPICS_MAX)}"
+            made = await admin.create_topics([NewTopic(name, self.chance.randint(1, 3))])
+            _check(made)
+
+    async def _delete(self, admin: Admin) -> None:
+        if own := await self._own(admin):
+            await admin.delete_topic(self.chance.choice(own))
+
+    async def _add_partitions(self, admin: Admin) -> None:
+        if own := await self._own(admin):
+            name = self.chance.choice(own)
+            count = len((await admin.describe_topic(name)).partitions)
+            if count < 4:
+                await admin.create_partitions(name, count + 1)
+
+    async def _own(self, admin: Admin) -> list[str]:
+        return [name for name in await admin.list_topics() if name.startswith(PREFIX)]
+
+    async def _configure(self, admin: Admin) -> None:
+        topic = self.chance.choice(self.work.shape.topics)
+        value = str(self.chance.choice((15_000, 50_000, 200_000)))
+        await admin.alter_config(
+            ConfigResource(ResourceType.TOPIC, topic.name), {"internal.segment.bytes": value}
+        )
+
+    async def _elect(self, admin: Admin) -> None:
+        _check(await admin.elect_leaders(self._some_partitions()))
+
+    async def _move(self, admin: Admin) -> None:
+        brokers = [node.id for node in self.work.shape.brokers]
+        moves: dict[TopicPartition, list[int] | None] = {
+            partition: self.chance.sample(brokers, self.work.shape.replication)
+            for partition in self._some_partitions()
+        }
+        _check(await admin.alter_partition_reassignments(moves))
+
+    async def _cancel_moves(self, admin: Admin) -> None:
+        under_way = await admin.list_partition_reassignments()
+        if under_way and self.chance.random() < 0.5:
+            await admin.alter_partition_reassignments(dict.fromkeys(under_way))
+
+    def _some_partitions(self) -> list[TopicPartition]:
+        everything = [one for topic in self.work.shape.topics for one in topic.all()]
+        return self.chance.sample(everything, self.chance.randint(1, len(everything)))
+
+
+def _check(outcome: dict[Any, Any]) -> None:
+    for answer in outcome.values():
+        if isinstance(answer, KafkaError) and answer.code not in HARMLESS:
+            raise answer

@@ -1,0 +1,120 @@
+"""The nodes of a simulated cluster: started, stopped and killed as programs on their machines."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Iterator
+from typing import Any
+
+from ottla.config.broker import BrokerConfig
+from ottla.node import Node
+from ottla.protocol.uuids import random_uuid
+from ottla.sim.cluster.shape import CLUSTER_ID, DATA_DIR, NodeShape, Shape
+from ottla.sim.history import Violation
+from ottla.sim.process import ProcessDied
+from ottla.sim.runtime import SimRuntime
+from ottla.sim.world import World
+from ottla.storage.meta_properties import MetaProperties, write_meta_properties
+
+STOP_S_MAX = 120.0
+
+
+class Fleet:
+    def __init__(self, world: World, shape: Shape) -> None:
+        self.world = world
+        self.shape = shape
+        self.nodes: dict[int, Node] = {}
+        """Those whose program runs, by id; a node may still be starting."""
+        self.hosts = {node.id: node.host for node in shape.nodes}
+        self.stopped_by_disk: set[int] = set()
+        """Nodes that ended by themselves because a disk failed them, as they should."""
+        self.troubles: list[str] = []
+        """What no fault explains."""
+
+    def format(self) -> None:
+        """What `ottla storage format` does, before the first start."""
+        for node in self.shape.nodes:
+            disk = self.world.boot(node.host).disk
+            disk.make_dirs(DATA_DIR)
+            identity = random_uuid(self.world.random)
+            write_meta_properties(disk, DATA_DIR, MetaProperties(CLUSTER_ID, node.id, identity))
+            self.world.machine(node.host).volume.settle()
+            self.world.crash(node.host)
+
+    def is_up(self, node_id: int) -> bool:
+        return self.world.machine(self.hosts[node_id]).is_up
+
+    def running(self) -> Iterator[tuple[int, Node]]:
+        for node_id, node in self.nodes.items():
+            if self.is_up(node_id):
+                yield node_id, node
+
+    # Life and death.
+
+    def start(self, node_id: int) -> None:
+        """Boot the machine and run the program; it serves when it is ready."""
+        shape = next(node for node in self.shape.nodes if node.id == node_id)
+        runtime = self.world.boot(shape.host)
+        outcome = runtime.run(self._serve(runtime, shape), name=f"serve {node_id}")
+        outcome.add_done_callback(lambda done: self._ended(node_id, done))
+
+    async def _serve(self, runtime: SimRuntime, shape: NodeShape) -> None:
+        """As `ottla start` does: until the node itself says that it cannot go on."""
+        config = BrokerConfig.parse(self.shape.node_settings(shape))
+        node = self.nodes[shape.id] = Node(runtime, config)
+        await node.start()
+        self.world.trace.add(shape.host, "is ready")
+        reason = await node.failure
+        self.world.trace.add(shape.host, f"gives up: {reason}")
+        await node.stop()
+        raise reason
+
+    def _ended(self, node_id: int, done: asyncio.Future[Any]) -> None:
+        error = None if done.cancelled() else done.exception()
+        if error is None or isinstance(error, ProcessDied):
+            return
+        host = self.hosts[node_id]
+        if self.world.machine(host).faults.struck:
+            self.stopped_by_disk.add(node_id)
+        else:
+            self.troubles.append(f"{host} ended by itself: {error!r}")
+        self.kill(node_id)
+
+    def kill(self, node_id: int, *, power_loss: bool = False) -> None:
+        self._note_failures(node_id)
+        self.world.crash(self.hosts[node_id], power_loss=power_loss)
+
+    async def stop(self, node_id: int) -> None:
+        """As by SIGTERM; whoever kills it meanwhile is not blamed on the node."""
+        runtime = self.world.machine(self.hosts[node_id]).runtime
+        assert runtime is not None
+        try:
+            async with asyncio.timeout(STOP_S_MAX):
+                await runtime.run(self._close(runtime, self.nodes[node_id]), name="stop")
+        except ProcessDied:
+            return
+        except TimeoutError:
+            raise Violation(f"{self.hosts[node_id]} did not stop in {STOP_S_MAX} s") from None
+        if runtime.process.alive:
+            self.kill(node_id)
+
+    async def _close(self, runtime: SimRuntime, node: Node) -> None:
+        await node.stop()
+        await runtime.close()
+
+    # What went wrong by itself.
+
+    def _note_failures(self, node_id: int) -> None:
+        host = self.hosts[node_id]
+        runtime = self.world.machine(host).runtime
+        if runtime is not None and runtime.failures:
+            if not self.world.machine(host).faults.struck:
+                self.troubles += [f"{host}: {failure}" for failure in runtime.failures]
+            runtime.failures.clear()
+
+    def check(self) -> None:
+        """Raise if anything failed that no fault explains."""
+        for node_id, _ in self.running():
+            self._note_failures(node_id)
+        if troubles := [*self.troubles, *self.world.loop.failures]:
+            raise Violation("errors that nobody handled: " + "; ".join(troubles))

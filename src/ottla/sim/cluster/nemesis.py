@@ -1,0 +1,113 @@
+"""One trouble after another for a cluster, within what it is promised to survive (`promises`).
+
+Every seed draws its own kinds of trouble (a run with everything at once hides what a run with only
+pauses finds), how often they come and how many nodes may be down at a time.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+from ottla.sim.cluster.fleet import Fleet
+from ottla.sim.cluster.outages import Outages
+from ottla.sim.cluster.power import PowerFailures
+from ottla.sim.weather import drawn
+from ottla.sim.world import World
+
+AT_ONCE_MAX = 3
+KIND_RATE = 0.6
+
+
+class Nemesis:
+    def __init__(
+        self,
+        world: World,
+        fleet: Fleet,
+        clients: list[str],
+        restart_client: Callable[[str], None],
+    ) -> None:
+        self.world = world
+        self.chance: random.Random = world.chance("nemesis")
+        self.count: dict[str, int] = {}
+        self._clients = clients
+        self._restart_client = restart_client
+        self._outages = Outages(world, fleet, self.chance)
+        self._power = PowerFailures(world, fleet, self.chance, self._outages)
+        self._power.is_alone = lambda: len(self._under_way) <= 1
+        self._under_way: dict[asyncio.Task[None], None] = {}
+        self._pause_s = self.chance.choice((1.5, 3.0, 6.0))
+        self._kinds = self._drawn_kinds()
+
+    def _drawn_kinds(self) -> list[Callable[[], Coroutine[Any, Any, None]]]:
+        outages = self._outages
+        kinds = [
+            outages.kill,
+            outages.crash_inside,
+            outages.restart,
+            outages.freeze,
+            outages.isolate,
+            outages.cut_pair,
+            outages.clog,
+            outages.cut_connections,
+            outages.set_clock,
+            outages.flip_bits,
+            self._power.fail_power,
+            self._power.fail_disk,
+            self._kill_client,
+            self._cut_client,
+            self._change_weather,
+        ]
+        return [kind for kind in kinds if self.chance.random() < KIND_RATE] or kinds
+
+    async def run(self) -> None:
+        """Until cancelled."""
+        while True:
+            await asyncio.sleep(self.chance.expovariate(1.0) * self._pause_s)
+            if len(self._under_way) < AT_ONCE_MAX and not self._power.wants_calm:
+                self._begin(self.chance.choice(self._kinds))
+
+    def _begin(self, kind: Callable[[], Coroutine[Any, Any, None]]) -> None:
+        name = kind.__name__.strip("_")
+        self.count[name] = self.count.get(name, 0) + 1
+        task = asyncio.create_task(kind(), name=name)
+        self._under_way[task] = None
+        task.add_done_callback(self._over)
+
+    def _over(self, task: asyncio.Task[None]) -> None:
+        self._under_way.pop(task, None)
+        if not task.cancelled() and (error := task.exception()) is not None:
+            self._outages.fleet.troubles.append(f"{task.get_name()}: {error!r}")
+
+    async def heal(self) -> None:
+        """Undo everything: every machine runs, every wire is whole, every disk works."""
+        self.world.trace.add("nemesis", "heals everything")
+        tasks = list(self._under_way)
+        for task in tasks:
+            task.cancel()
+        await asyncio.gather(*tasks, return_exceptions=True)
+        self.world.network.heal()
+        self._outages.heal()
+
+    # Troubles of clients and of everybody.
+
+    async def _kill_client(self) -> None:
+        host = self.chance.choice(self._clients)
+        if self.world.machine(host).is_up:
+            self.world.crash(host)
+            self._restart_client(host)
+
+    async def _cut_client(self) -> None:
+        host = self.chance.choice(self._clients)
+        nodes = list(self._outages.fleet.hosts.values())
+        for node in self.chance.sample(nodes, self.chance.randint(1, len(nodes))):
+            one, other = self.chance.choice(((host, node), (node, host)))
+            self.world.network.partition(one, other, one_way=self.chance.random() < 0.5)
+        await asyncio.sleep(self.chance.expovariate(1.0) * 3.0)
+        for node in nodes:
+            self.world.network.heal(host, node)
+
+    async def _change_weather(self) -> None:
+        self.world.network.weather = drawn(self.chance)

@@ -1,0 +1,119 @@
+"""Lost power and broken disks: what was not synced is gone, and that has limits (`promises`)."""
+
+from __future__ import annotations
+
+import asyncio
+import random
+from collections.abc import Callable
+
+from ottla.metadata.image import EMPTY_IMAGE, MetadataImage
+from ottla.sim.cluster import promises
+from ottla.sim.cluster.fleet import Fleet
+from ottla.sim.cluster.outages import Outages
+from ottla.sim.cluster.shape import DATA_DIR
+from ottla.sim.world import World
+
+CALM_S_MAX = 25.0
+FORGET_S_MAX = 40.0
+LOOK_EVERY_S = 0.25
+BROKEN_S = 4.0
+
+
+class PowerFailures:
+    def __init__(self, world: World, fleet: Fleet, chance: random.Random, outages: Outages) -> None:
+        self._world = world
+        self._fleet = fleet
+        self._chance = chance
+        self._outages = outages
+        self.wants_calm = False
+        """No other trouble may begin."""
+        self.is_alone: Callable[[], bool] = lambda: True
+        """Whether no other trouble is under way."""
+
+    async def fail_power(self) -> None:
+        if self._fleet.shape.synced:
+            with self._outages.one_node() as node_id:
+                if node_id is not None:
+                    self._fleet.kill(node_id, power_loss=True)
+                    await self._outages.start_again(node_id)
+            return
+        if victims := await self._calm_victims():
+            await self._lose(victims, broken_first=False)
+
+    async def fail_disk(self) -> None:
+        """The node gives up, its machine gets a new cable, and a page cache that a failed sync has
+        made a liar of is not believed: its power goes too."""
+        if self._fleet.shape.synced:
+            with self._outages.one_node() as node_id:
+                if node_id is not None and self._fleet.is_up(node_id):
+                    await self._break(node_id)
+                    await self._outages.start_again(node_id)
+        elif victims := await self._calm_victims():
+            await self._lose(victims[:1], broken_first=True)
+
+    async def _break(self, node_id: int) -> None:
+        machine = self._world.machine(self._fleet.hosts[node_id])
+        operations = self._chance.choice((("sync",), ("write",), ("read",), ()))
+        self._world.trace.add(machine.name, f"disk fails at {operations or 'everything'}")
+        machine.faults.fail(DATA_DIR, *operations)
+        machine.faults.struck = True
+        await asyncio.sleep(self._chance.expovariate(1.0) * BROKEN_S)
+        self._fleet.kill(node_id, power_loss=True)
+        machine.faults.heal()
+
+    # Without syncing: only while others make up for what is lost.
+
+    async def _calm_victims(self) -> list[int]:
+        """Brokers that may lose power now, when everything has been well for a while."""
+        if self.wants_calm:
+            return []
+        self.wants_calm = True
+        image = await self._wait_until_whole()
+        if image is None:
+            self.wants_calm = False
+            return []
+        count = self._chance.randint(1, max(1, promises.losses_max(image)))
+        brokers = [node.id for node in self._fleet.shape.brokers]
+        if len(brokers) < 2:
+            self.wants_calm = False
+            return []
+        return self._chance.sample(brokers, min(count, len(brokers) - 1))
+
+    async def _wait_until_whole(self) -> MetadataImage | None:
+        """In the eyes of every node, twice in a row and some time apart, with nothing else wrong:
+        a change of the ISR that is under way would count on those whose power goes."""
+        seen = 0
+        for _ in range(int(CALM_S_MAX / LOOK_EVERY_S)):
+            await asyncio.sleep(LOOK_EVERY_S)
+            images = self.images()
+            everybody = len(images) == len(self._fleet.shape.nodes)
+            is_well = everybody and self.is_alone() and all(map(promises.is_whole, images))
+            seen = seen + 1 if is_well and len({image.offset for image in images}) == 1 else 0
+            if seen >= 6:
+                return images[0]
+        return None
+
+    def images(self) -> list[MetadataImage]:
+        return [
+            node.metadata.image for _, node in self._fleet.running() if hasattr(node, "metadata")
+        ]
+
+    def _newest(self) -> MetadataImage:
+        return max(self.images(), key=lambda image: image.offset, default=EMPTY_IMAGE)
+
+    async def _lose(self, victims: list[int], *, broken_first: bool) -> None:
+        epochs = {node: broker.epoch for node, broker in self._newest().brokers.items()}
+        try:
+            if broken_first:
+                await self._break(victims[0])
+            for node_id in victims:
+                self._fleet.kill(node_id, power_loss=True)
+            for node_id in victims:
+                await self._outages.start_again(node_id)
+            for _ in range(int(FORGET_S_MAX / LOOK_EVERY_S)):
+                if promises.forgotten_by(self._newest(), victims, epochs):
+                    return
+                await asyncio.sleep(LOOK_EVERY_S)
+            self._fleet.troubles.append(f"{victims} lost power, and stayed in ISRs")
+        finally:
+            self.wants_calm = False

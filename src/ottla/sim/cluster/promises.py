@@ -1,0 +1,49 @@
+"""How much a cluster is promised to survive, and so how far the nemesis may go.
+
+Kills, pauses, cut and clogged networks, wrong clocks, bits that a disk returns flipped: any number,
+anywhere. Metadata is synced before it is promised, so power may fail on any controller at any time.
+
+Records are another matter. With flush.messages=1 a record is synced wherever it counts, and power
+may fail everywhere at once. With Kafka's default it is not: a replica that lost power comes back
+with less than it had acknowledged, and what makes up for it is another member of the ISR that did
+not. So power may fail on brokers only as long as every partition keeps a member of its ISR that
+runs on, in touch with the controller, until the others are out of that ISR. (While the ISR is full
+that is more than "fewer than min.insync.replicas brokers". Once it has shrunk to one, that one
+broker's power is all there is, whatever min.insync.replicas says.) A disk that fails counts as lost
+power.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable
+
+from ottla.metadata.image import MetadataImage, PartitionImage
+
+
+def _partitions(image: MetadataImage) -> Iterable[PartitionImage]:
+    for topic in image.topics.values():
+        yield from topic.partitions.values()
+
+
+def is_whole(image: MetadataImage) -> bool:
+    """Every partition is led, and by more than one replica in sync, all it has."""
+    return all(
+        part.leader >= 0 and len(part.isr) > 1 and set(part.isr) == set(part.replicas)
+        for part in _partitions(image)
+    )
+
+
+def losses_max(image: MetadataImage) -> int:
+    """How many brokers at most may lose power at once, while the image is whole."""
+    return min((len(part.isr) for part in _partitions(image)), default=1) - 1
+
+
+def forgotten_by(image: MetadataImage, brokers: Collection[int], epochs: dict[int, int]) -> bool:
+    """The controller counts on nothing these brokers had in the lives of these epochs."""
+    for broker_id in brokers:
+        broker = image.brokers.get(broker_id)
+        if broker is None or broker.epoch != epochs.get(broker_id):
+            continue
+        if not broker.fenced or any(broker_id in part.isr for part in _partitions(image)):
+            return False
+    return True

@@ -1,0 +1,182 @@
+"""What a simulated cluster is made of, drawn from the seed: nodes, settings, topics."""
+
+from __future__ import annotations
+
+import random
+from collections.abc import Mapping
+from dataclasses import dataclass
+
+from ottla.client.values import TopicPartition
+
+CLIENT_PORT = 9092
+CONTROLLER_PORT = 9093
+CLUSTER_ID = "c2ltdWxhdGVkLWNsdXN0ZQ"
+DATA_DIR = "/data"
+
+
+@dataclass(frozen=True)
+class NodeShape:
+    id: int
+    is_broker: bool = True
+    is_controller: bool = True
+
+    @property
+    def host(self) -> str:
+        return f"node-{self.id}"
+
+
+@dataclass(frozen=True)
+class TopicShape:
+    name: str
+    partitions: int
+    configs: Mapping[str, str]
+
+    def all(self) -> list[TopicPartition]:
+        return [TopicPartition(self.name, index) for index in range(self.partitions)]
+
+
+@dataclass(frozen=True)
+class Shape:
+    nodes: tuple[NodeShape, ...]
+    replication: int
+    min_insync: int
+    synced: bool
+    """Every record is written to disk before it counts (flush.messages=1): power may fail anywhere.
+    Otherwise, as is Kafka's default, only the metadata is."""
+    settings: Mapping[str, str]
+    plain: TopicShape
+    """For producers of all kinds and whoever reads."""
+    source: TopicShape
+    copy: TopicShape
+    """Gets what is in `source`, exactly once."""
+
+    @property
+    def topics(self) -> tuple[TopicShape, ...]:
+        return (self.plain, self.source, self.copy)
+
+    @property
+    def brokers(self) -> list[NodeShape]:
+        return [node for node in self.nodes if node.is_broker]
+
+    @property
+    def controllers(self) -> list[NodeShape]:
+        return [node for node in self.nodes if node.is_controller]
+
+    @property
+    def bootstrap(self) -> list[str]:
+        return [f"{node.host}:{CLIENT_PORT}" for node in self.brokers]
+
+    def node_settings(self, node: NodeShape) -> dict[str, str]:
+        """What would be in this node's server.properties."""
+        listeners, roles = [], []
+        if node.is_broker:
+            roles.append("broker")
+            listeners.append(f"PLAINTEXT://{node.host}:{CLIENT_PORT}")
+        if node.is_controller:
+            roles.append("controller")
+            listeners.append(f"CONTROLLER://{node.host}:{CONTROLLER_PORT}")
+        voters = [f"{one.id}@{one.host}:{CONTROLLER_PORT}" for one in self.controllers]
+        return {
+            **self.settings,
+            "node.id": str(node.id),
+            "process.roles": ",".join(roles),
+            "listeners": ",".join(listeners),
+            "controller.listener.names": "CONTROLLER",
+            "controller.quorum.voters": ",".join(voters),
+            "log.dirs": DATA_DIR,
+        }
+
+    def __str__(self) -> str:
+        kinds = [
+            f"{node.id}{'b' if node.is_broker else ''}{'c' if node.is_controller else ''}"
+            for node in self.nodes
+        ]
+        flush = "every record synced" if self.synced else "records not synced"
+        return (
+            f"nodes {' '.join(kinds)}, {self.replication} replicas, "
+            f"min.insync.replicas={self.min_insync}, {flush}"
+        )
+
+
+def drawn_shape(chance: random.Random, nodes: int | None = None) -> Shape:
+    made = _combined(nodes) if nodes is not None else _drawn_nodes(chance)
+    broker_count = sum(node.is_broker for node in made)
+    replication = min(broker_count, 3)
+    min_insync = chance.choice((1, 2, 2)) if replication >= 2 else 1
+    synced = chance.random() < 0.4
+    return Shape(
+        made,
+        replication,
+        min_insync,
+        synced,
+        _settings(chance, replication, min_insync, synced),
+        _topic(chance, "plain", chance.randint(1, 3)),
+        _topic(chance, "source", partitions := chance.randint(1, 2)),
+        _topic(chance, "copy", partitions),
+    )
+
+
+def _combined(count: int) -> tuple[NodeShape, ...]:
+    return tuple(NodeShape(number) for number in range(1, count + 1))
+
+
+def _drawn_nodes(chance: random.Random) -> tuple[NodeShape, ...]:
+    match chance.choice(("3", "3", "3", "5", "4", "1+3", "3+2")):
+        case "4":
+            return (*_combined(3), NodeShape(4, is_controller=False))
+        case "1+3":
+            brokers = [NodeShape(number, is_controller=False) for number in (1, 2, 3)]
+            return (*brokers, NodeShape(101, is_broker=False))
+        case "3+2":
+            controllers = [NodeShape(number, is_broker=False) for number in (101, 102, 103)]
+            return (*(NodeShape(number, is_controller=False) for number in (1, 2)), *controllers)
+        case count:
+            return _combined(int(count))
+
+
+def _settings(
+    chance: random.Random, replication: int, min_insync: int, synced: bool
+) -> dict[str, str]:
+    settings = {
+        "default.replication.factor": str(replication),
+        "min.insync.replicas": str(min_insync),
+        "offsets.topic.replication.factor": str(replication),
+        "offsets.topic.num.partitions": str(chance.randint(1, 3)),
+        "transaction.state.log.replication.factor": str(replication),
+        "transaction.state.log.min.isr": str(min_insync),
+        "transaction.state.log.num.partitions": str(chance.randint(1, 3)),
+        "auto.create.topics.enable": "false",
+        "broker.session.timeout.ms": str(chance.choice((2000, 4000, 9000))),
+        "broker.heartbeat.interval.ms": "500",
+        "controller.quorum.election.timeout.ms": "1000",
+        "controller.quorum.fetch.timeout.ms": "2000",
+        "controller.quorum.request.timeout.ms": "2000",
+        "replica.lag.time.max.ms": str(chance.choice((2000, 5000, 10_000))),
+        "replica.socket.timeout.ms": "10000",
+        "request.timeout.ms": "5000",
+        "num.replica.fetchers": str(chance.choice((1, 1, 2))),
+        "group.min.session.timeout.ms": "1000",
+        "group.initial.rebalance.delay.ms": str(chance.choice((0, 500))),
+        "group.consumer.min.session.timeout.ms": "1000",
+        "group.consumer.session.timeout.ms": "4000",
+        "group.consumer.min.heartbeat.interval.ms": "500",
+        "group.consumer.heartbeat.interval.ms": "1000",
+        "transaction.abort.timed.out.transaction.cleanup.interval.ms": "1000",
+        "leader.imbalance.check.interval.seconds": str(chance.choice((5, 300))),
+        "log.flush.offset.checkpoint.interval.ms": str(chance.choice((1000, 60_000))),
+        "replica.high.watermark.checkpoint.interval.ms": str(chance.choice((500, 5000))),
+        "log.cleaner.enable": "false",
+        "log.index.size.max.bytes": "4096",
+    }
+    if synced:
+        settings["log.flush.interval.messages"] = "1"
+    return settings
+
+
+def _topic(chance: random.Random, name: str, partitions: int) -> TopicShape:
+    configs = {
+        "internal.segment.bytes": str(chance.choice((15_000, 200_000))),
+        "index.interval.bytes": str(chance.choice((500, 4096))),
+        "retention.ms": "-1",
+    }
+    return TopicShape(name, partitions, configs)

@@ -1,0 +1,157 @@
+"""A cluster with all its clients through a storm, then a calm in which everything must work.
+
+First safety: for about a minute, troubles of all kinds within what is promised to be survived,
+while producers, readers, groups, a copy that is exactly once and administration go on, and the
+state of all nodes is looked at many times a second. Then everything heals, and within bounded time
+every client must have got on, every partition must be in sync and every transaction must have
+ended. Last, everything is read and the history is checked.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from dataclasses import dataclass, field
+
+from ottla.sim.checker import anomalies
+from ottla.sim.cluster.clients import HOSTS, Clients
+from ottla.sim.cluster.copier import GROUP
+from ottla.sim.cluster.ending import Ending, NotYet
+from ottla.sim.cluster.fleet import Fleet
+from ottla.sim.cluster.nemesis import Nemesis
+from ottla.sim.cluster.shape import Shape, drawn_shape
+from ottla.sim.cluster.work import Work
+from ottla.sim.history import Violation
+from ottla.sim.weather import drawn
+from ottla.sim.world import World
+
+STORM_S = 45.0
+READY_S_MAX = 60.0
+PROGRESS_S_MAX = 90.0
+END_S_MAX = 120.0
+OBSERVER = "observer"
+SHOWN_MAX = 8
+
+
+@dataclass
+class Summary:
+    shape: str = ""
+    records: int = 0
+    acknowledged: int = 0
+    read: int = 0
+    transactions: int = 0
+    troubles: dict[str, int] = field(default_factory=dict)
+    healed_in_s: float = 0.0
+
+    def __str__(self) -> str:
+        troubles = ", ".join(f"{count} {name}" for name, count in sorted(self.troubles.items()))
+        return (
+            f"{self.shape}; {self.records} records sent, {self.acknowledged} acknowledged, "
+            f"{self.read} read, {self.transactions} transactions; {troubles or 'no trouble'}; "
+            f"well again after {self.healed_in_s:.1f} s"
+        )
+
+
+class ClusterStory:
+    def __init__(self, world: World, nodes: int | None = None) -> None:
+        self.world = world
+        self.shape: Shape = drawn_shape(world.random, nodes)
+        world.network.weather = drawn(world.random)
+        self.work = Work(self.shape, world.loop.time)
+        self.work.history.copies[self.shape.source.name] = self.shape.copy.name
+        self.fleet = Fleet(world, self.shape)
+        self.clients = Clients(world, self.work)
+        self.nemesis = Nemesis(world, self.fleet, HOSTS, self.clients.restart)
+        self.ending = Ending(self.work, world.boot(OBSERVER), self._check)
+
+    async def run(self, storm_s: float) -> Summary:
+        self.fleet.format()
+        for node in self.shape.nodes:
+            self.fleet.start(node.id)
+        await self.ending.within(READY_S_MAX, "creating topics", self.ending.create_topics)
+        self.clients.start()
+        await self._storm(storm_s)
+        healed_in_s = await self._calm()
+        await self._drain()
+        self._check_history()
+        return self._summary(healed_in_s)
+
+    async def _storm(self, seconds: float) -> None:
+        trouble = asyncio.create_task(self.nemesis.run())
+        try:
+            until = self.world.loop.time() + seconds
+            while self.world.loop.time() < until:
+                await asyncio.sleep(0.5)
+                self._check()
+        finally:
+            trouble.cancel()
+        await self.nemesis.heal()
+
+    def _check(self) -> None:
+        self.fleet.check()
+        self.clients.check()
+
+    async def _calm(self) -> float:
+        """How long it took until everybody had got something done and everything was in sync."""
+        healed_s = self.world.loop.time()
+
+        async def everybody_got_on() -> None:
+            progress = self.work.progress
+            if late := [n for n in sorted(self.clients.names) if progress.get(n, 0.0) <= healed_s]:
+                raise NotYet(f"nothing done by {', '.join(late)}; {self.work.troubles}")
+
+        await self.ending.within(PROGRESS_S_MAX, "work of all clients", everybody_got_on)
+        await self.ending.within(PROGRESS_S_MAX, "getting in sync", self.ending.everything_in_sync)
+        return self.world.loop.time() - healed_s
+
+    async def _drain(self) -> None:
+        await self.clients.stop_writing(END_S_MAX)
+        shape, ending = self.shape, self.ending
+        read = ending.read_to_the_end
+        await ending.within(END_S_MAX, "the end of transactions", lambda: read(shape.plain))
+        await ending.within(END_S_MAX, "the end of transactions", lambda: read(shape.source))
+        through = ending.group_is_through
+        await ending.within(
+            END_S_MAX,
+            "reading by the group",
+            lambda: through("members", shape.plain, committed=False),
+        )
+        await ending.within(
+            END_S_MAX, "copying", lambda: through(GROUP, shape.source, committed=True)
+        )
+        await self.clients.stop_reading(END_S_MAX)
+        for topic in shape.topics:
+            await ending.within(
+                END_S_MAX,
+                "the last look",
+                lambda topic=topic: read(topic),  # type: ignore[misc]
+            )
+        self._check()
+
+    def _check_history(self) -> None:
+        if found := anomalies(self.work.history):
+            shown = "; ".join(map(str, found[:SHOWN_MAX]))
+            raise Violation(f"{len(found)} anomalies: {shown}")
+
+    def _summary(self, healed_in_s: float) -> Summary:
+        history = self.work.history
+        return Summary(
+            str(self.shape),
+            len(history.sendings),
+            sum(sending.is_promised for sending in history.sendings),
+            sum(len(reader.seen) for reader in history.readers),
+            len(history.transactions),
+            self.nemesis.count,
+            healed_in_s,
+        )
+
+
+def play(
+    seed: int, *, nodes: int | None = None, storm_s: float = STORM_S, world: World | None = None
+) -> Summary:
+    """One whole run; raises `Violation` or whatever else went wrong."""
+    world = world or World(seed, time_limit_s=3600)
+    return world.run(_play(world, nodes, storm_s))
+
+
+async def _play(world: World, nodes: int | None, storm_s: float) -> Summary:
+    return await ClusterStory(world, nodes).run(storm_s)

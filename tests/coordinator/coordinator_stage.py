@@ -17,8 +17,10 @@ from ottla.metadata.delta import MetadataDelta
 from ottla.metadata.image import MetadataImage, PartitionImage, TopicImage
 from ottla.protocol.errors import ErrorCode, KafkaError
 from ottla.protocol.messages.heartbeat import HeartbeatResponse
+from ottla.records.builder import build_batch
 from ottla.records.control import end_txn_marker
 from ottla.records.header import BatchHeader, read_header
+from ottla.records.record import Record
 from ottla.storage.log import Appended
 
 TOPIC = "__consumer_offsets"
@@ -143,6 +145,10 @@ class StagePartition:
         )
         return self.append(batch, read_header(batch), now_ms)
 
+    def disturb(self) -> None:
+        for waiter in list(self.waiters):
+            waiter.disturbed(self)
+
     def catch_up(self) -> None:
         self.high_watermark = self.log.end_offset
         for waiter in list(self.waiters):
@@ -216,6 +222,7 @@ class CoordinatorStage:
         created: bool = True,
     ) -> None:
         self.runtime = StageRuntime()
+        self.unloaded: list[int] = []
         self.partitions = {index: StagePartition(index) for index in range(partitions)}
         topic = SimpleNamespace(partitions=self.partitions)
         self.replicas = SimpleNamespace(
@@ -227,6 +234,7 @@ class CoordinatorStage:
             node_id=NODE,
             topic=TOPIC,
             make_shard=make_shard,
+            unloaded=lambda index: self.unloaded.append(index),
             reply_timeout_ms=5000,
         )
         self.image = _image(partitions) if created else MetadataImage()
@@ -237,7 +245,17 @@ class CoordinatorStage:
     def shard(self, index: int = 0) -> Any:
         return self.coordinator.hosted(index).shard
 
-    def request(self, step: Callable[[Any, Now, Outbox], None] | None = None) -> StageToken:
+    def other_broker_writes(self, index: int, step: Callable[[Any, Now, Outbox], None]) -> None:
+        """What a step writes appears in the log without the shard of this broker."""
+        outbox = Outbox()
+        step(None, Now(0, 0), outbox)
+        records = [Record(at, 0, *encode(record)) for at, record in enumerate(outbox.records)]
+        batch = build_batch(records)
+        self.partitions[index].append(batch, read_header(batch), 0)
+
+    def request(
+        self, step: Callable[[Any, Now, Outbox], None] | None = None, *, writes: bool = True
+    ) -> StageToken:
         """Run a step on partition 0 that answers its token besides."""
         token = StageToken()
 
@@ -246,7 +264,7 @@ class CoordinatorStage:
                 step(shard, now, outbox)
             outbox.reply(token, ANSWER)
 
-        self.coordinator.hosted(0).request(token, answered)
+        self.coordinator.hosted(0).request(token, answered, writes=writes)
         return token
 
 

@@ -230,6 +230,64 @@ def test_partitions_led_elsewhere_are_not_coordinated_here(stage: CoordinatorSta
     assert [index for index, _ in stage.coordinator.shards()] == [1]
 
 
+def test_those_who_wait_are_told_when_another_broker_takes_over(stage: CoordinatorStage) -> None:
+    partition = stage.partitions[0]
+    partition.follows = False
+    token = stage.request(writes(1))
+    partition.leader_id = NODE + 1
+    partition.disturb()
+    stage.follow()
+    assert token.answers == [ErrorCode.NOT_COORDINATOR]
+    assert stage.unloaded == [0]
+    partition.catch_up()
+    stage.runtime.advance(10)
+    assert token.answers == [ErrorCode.NOT_COORDINATOR]
+
+
+def test_a_leader_that_goes_on_in_a_new_epoch_keeps_its_shard(stage: CoordinatorStage) -> None:
+    partition, shard = stage.partitions[0], stage.shard()
+    partition.follows = False
+    token = stage.request(writes(1))
+    partition.leader_epoch = 5
+    partition.disturb()
+    stage.follow()
+    assert stage.shard() is shard
+    assert shard.leader_epoch == 5
+    partition.catch_up()
+    stage.runtime.advance()
+    assert token.answers == [ANSWER]
+
+
+def test_a_shard_that_comes_back_knows_what_others_wrote_meanwhile(
+    stage: CoordinatorStage,
+) -> None:
+    async def story() -> None:
+        partition = stage.partitions[0]
+        stage.request(writes(1))
+        partition.leader_id, partition.leader_epoch = NODE + 1, 1
+        stage.follow()
+        stage.other_broker_writes(0, writes(2))
+        partition.leader_id, partition.leader_epoch = NODE, 2
+        stage.follow()
+        assert stage.request().answers == [ErrorCode.COORDINATOR_LOAD_IN_PROGRESS]
+        await stage.runtime.settle()
+        replayed = [record.value.offset for record, _ in stage.shard().replayed]
+        assert replayed == [1, 2]
+        assert stage.shard().leader_epoch == 2
+
+    run(story())
+
+
+def test_with_too_few_replicas_only_reads_are_served(stage: CoordinatorStage) -> None:
+    stage.partitions[0].lacks_replicas = True
+    assert stage.request(writes(1)).answers == [ErrorCode.COORDINATOR_NOT_AVAILABLE]
+    assert stage.partitions[0].batches == []
+    assert stage.request(writes=False).answers == [ANSWER]
+    token = StageToken()
+    stage.coordinator.end_transaction(0, Marker(7, 0, 3, True), token, WriteTxnMarkersResponse())
+    assert token.answers == [ErrorCode.NOT_ENOUGH_REPLICAS]
+
+
 def test_without_its_topic_there_is_no_coordinator() -> None:
     stage = CoordinatorStage(created=False)
     stage.follow()

@@ -25,7 +25,7 @@ class ProducerIds:
     def __init__(
         self,
         ask: AskController,
-        spawn: Callable[[Coroutine[Any, Any, None]], None],
+        spawn: Callable[[Coroutine[Any, Any, None]], object],
         *,
         broker_id: int,
         broker_epoch: Callable[[], int],
@@ -62,31 +62,32 @@ class ProducerIds:
     async def some(self) -> None:
         """Wait until one is at hand."""
         while not self._block and self._spare is None:
-            await self._fetch()
+            async with self._lock:
+                if not self._block and self._spare is None:
+                    self._spare = await self._fetch()
 
     async def _fill(self) -> None:
         try:
-            await self._fetch()
+            async with self._lock:
+                if self._spare is None:
+                    self._spare = await self._fetch()
         except KafkaError as error:
             log.warning("cannot get producer ids", error=str(error))
         finally:
             self._filling = False
 
-    async def _fetch(self) -> None:
-        async with self._lock:
-            if self._spare is not None:
-                return
-            request = AllocateProducerIdsRequest(
-                broker_id=self._broker_id, broker_epoch=self._broker_epoch()
-            )
-            try:
-                response = await self._ask(request, timeout_ms=ASK_TIMEOUT_MS)
-            except KafkaError as error:
-                raise _not_now(str(error)) from error
-            if response.error_code:
-                raise _not_now(ErrorCode.of(response.error_code).name)
-            first = response.producer_id_start
-            self._spare = range(first, first + response.producer_id_len)
+    async def _fetch(self) -> range:
+        request = AllocateProducerIdsRequest(
+            broker_id=self._broker_id, broker_epoch=self._broker_epoch()
+        )
+        try:
+            response = await self._ask(request, timeout_ms=ASK_TIMEOUT_MS)
+        except KafkaError as error:
+            raise _not_now(str(error)) from error
+        if response.error_code:
+            raise _not_now(ErrorCode.of(response.error_code).name)
+        first = response.producer_id_start
+        return range(first, first + response.producer_id_len)
 
 
 def _not_now(reason: str) -> KafkaError:

@@ -34,7 +34,7 @@ def handle(context: RequestContext, request: ConsumerGroupDescribeRequest) -> An
         ) -> None:
             outbox.reply(token, shard.describe_consumer_group(group_id))
 
-        context.node.coordinators.groups.request(group_id, token, step)
+        context.node.coordinators.groups.request(group_id, token, step, writes=False)
     reply.close()
     return reply.result
 

@@ -37,7 +37,7 @@ def handle(context: RequestContext, request: DescribeGroupsRequest) -> Any:
         ) -> None:
             outbox.reply(token, shard.describe_group(group_id, version))
 
-        context.node.coordinators.groups.request(group_id, token, step)
+        context.node.coordinators.groups.request(group_id, token, step, writes=False)
     reply.close()
     return reply.result
 

@@ -37,6 +37,7 @@ def _ask(context: RequestContext, transactional_id: str, gathering: Gathering) -
         transactional_id,
         part,
         lambda shard, now, outbox: shard.describe(transactional_id, part, outbox),
+        writes=False,
     )
 
 

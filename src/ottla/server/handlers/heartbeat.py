@@ -19,6 +19,7 @@ def handle(context: RequestContext, request: HeartbeatRequest) -> Any:
         request.group_id,
         reply,
         lambda shard, now, outbox: shard.heartbeat(request, sender, reply, now, outbox),
+        writes=False,
     )
     return reply.result
 

@@ -34,6 +34,7 @@ def handle(context: RequestContext, request: ListTransactionsRequest) -> Any:
             lambda shard, now, outbox, part=part: shard.list(  # type: ignore[misc]
                 request, matches, part, now, outbox
             ),
+            writes=False,
         )
     gathering.close()
     return gathering.result

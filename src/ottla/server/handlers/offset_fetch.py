@@ -60,7 +60,7 @@ def _ask(
         outbox.reply(token, answer)
 
     token: Token = reply.part(partial(_refusal, group))
-    context.node.coordinators.groups.request(group.group_id, token, step)
+    context.node.coordinators.groups.request(group.group_id, token, step, writes=False)
 
 
 def _refusal(group: OffsetFetchRequestGroup, error: KafkaError) -> OffsetFetchResponseGroup:

@@ -6,12 +6,21 @@ from random import Random
 from typing import TypeVar
 
 from ottla.config.broker import BrokerConfig
-from ottla.controller.brokers import Registration, register_broker
+from ottla.controller.broker_states import fence, unfence
 from ottla.controller.create_topics import create_topics
+from ottla.controller.registration import register_broker, take_in
+from ottla.controller.unclean import elections_by_topic
 from ottla.metadata.decision import Decision
-from ottla.metadata.image import Endpoint, MetadataImage
+from ottla.metadata.features import FEATURES
+from ottla.metadata.image import MetadataImage, PartitionImage
 from ottla.protocol.errors import ErrorCode
+from ottla.protocol.messages.broker_registration import (
+    BrokerRegistrationRequest,
+    Feature,
+    Listener,
+)
 from ottla.protocol.messages.create_topics import (
+    CreatableReplicaAssignment,
     CreatableTopic,
     CreatableTopicConfig,
     CreateTopicsRequest,
@@ -32,21 +41,78 @@ def applied(image: MetadataImage, decision: Decision[T]) -> MetadataImage:
 
 
 def registration(
-    broker_id: int = 1, *, rack: str | None = None, directories: tuple[bytes, ...] = ()
-) -> Registration:
-    folder = bytes([broker_id]) * 16
-    endpoint = Endpoint("PLAINTEXT", f"host{broker_id}", 9092)
-    return Registration(broker_id, bytes(16), [endpoint], rack, directories or (folder,))
+    broker_id: int = 1,
+    *,
+    incarnation: int = 1,
+    rack: str | None = None,
+    directories: tuple[bytes, ...] = (),
+    previous_epoch: int = -1,
+) -> BrokerRegistrationRequest:
+    return BrokerRegistrationRequest(
+        broker_id=broker_id,
+        cluster_id="test",
+        incarnation_id=incarnation.to_bytes(16, "big"),
+        listeners=[Listener(name="PLAINTEXT", host=f"host{broker_id}", port=9092)],
+        features=[
+            Feature(name=f.name, min_supported_version=f.lowest, max_supported_version=f.level)
+            for f in FEATURES
+        ],
+        rack=rack,
+        log_dirs=list(directories or (folder(broker_id),)),
+        previous_broker_epoch=previous_epoch,
+    )
+
+
+def folder(broker_id: int) -> bytes:
+    return b"folder of br%4d" % broker_id + b"."
+
+
+def registered(
+    image: MetadataImage, request: BrokerRegistrationRequest, *, is_alive: bool = False
+) -> MetadataImage:
+    """With the broker, still fenced."""
+    elections = elections_by_topic(image, CONFIG)
+    return applied(image, register_broker(image, request, elections, is_alive=is_alive))
+
+
+def unfenced(image: MetadataImage, *broker_ids: int) -> MetadataImage:
+    for broker_id in broker_ids:
+        records = unfence(image, image.brokers[broker_id], elections_by_topic(image, CONFIG))
+        image = applied(image, Decision(records, None))
+    return image
+
+
+def fenced(image: MetadataImage, *broker_ids: int) -> MetadataImage:
+    for broker_id in broker_ids:
+        records = fence(image, image.brokers[broker_id], elections_by_topic(image, CONFIG))
+        image = applied(image, Decision(records, None))
+    return image
+
+
+def started(image: MetadataImage, request: BrokerRegistrationRequest) -> MetadataImage:
+    """As the broker that lives with the only controller starts."""
+    return applied(image, take_in(image, request, elections_by_topic(image, CONFIG)))
 
 
 def cluster(*broker_ids: int) -> MetadataImage:
     image = MetadataImage(cluster_id="test")
     for broker_id in broker_ids:
-        image = applied(image, register_broker(image, registration(broker_id), clean=True))
+        image = unfenced(registered(image, registration(broker_id)), broker_id)
     return image
 
 
+def partition_of(image: MetadataImage, index: int = 0, name: str = "t") -> PartitionImage:
+    return image.topics[name].partitions[index]
+
+
 ONE_BROKER = cluster(1)
+
+
+def placed(image: MetadataImage, *replicas: int, name: str = "t", **configs: str) -> MetadataImage:
+    """With a topic of one partition on these brokers, the first of which leads it."""
+    wanted = topic(name, -1, -1, **configs)
+    wanted.assignments = [CreatableReplicaAssignment(partition_index=0, broker_ids=list(replicas))]
+    return with_topics(image, wanted)
 
 
 def topic(name: str, partitions: int = 1, factor: int = 1, **configs: str | None) -> CreatableTopic:
@@ -68,7 +134,7 @@ def create(
     broker: BrokerConfig = CONFIG,
 ) -> Decision[CreateTopicsResponse]:
     request = CreateTopicsRequest(topics=list(topics), validate_only=validate_only)
-    return create_topics(image, request, broker, Random(7))
+    return create_topics(image, request, broker, Random(7 + image.offset))
 
 
 def with_topics(image: MetadataImage, *topics: CreatableTopic) -> MetadataImage:

@@ -119,7 +119,7 @@ def test_bad_changes_of_a_topic_change_nothing_of_it(
         ),
         ((ResourceType.TOPIC, "no/good"), "retention.ms", "1", ErrorCode.INVALID_TOPIC_EXCEPTION),
         ((ResourceType.TOPIC, ""), "retention.ms", "1", ErrorCode.INVALID_REQUEST),
-        ((ResourceType.BROKER, "2"), "log.retention.ms", "1", ErrorCode.INVALID_REQUEST),
+        ((ResourceType.BROKER, "2"), "log.retention.ms", "1", ErrorCode.BROKER_ID_NOT_REGISTERED),
         ((ResourceType.BROKER, "x"), "log.retention.ms", "1", ErrorCode.INVALID_REQUEST),
         (BROKER, "log.dirs", "/elsewhere", ErrorCode.INVALID_REQUEST),
         (BROKER, "log.retention.ms", "x", ErrorCode.INVALID_REQUEST),

@@ -9,6 +9,7 @@ from controller_cases import (
     codes,
     config,
     create,
+    folder,
     topic,
     with_topics,
 )
@@ -37,7 +38,7 @@ def test_a_created_topic_has_the_partitions_and_configs_that_were_asked_for():
     created = image.topics["orders"]
     assert list(created.partitions) == [0, 1, 2]
     assert all(p.leader == 1 and p.isr == (1,) for p in created.partitions.values())
-    assert all(p.directories == (b"\x01" * 16,) for p in created.partitions.values())
+    assert all(p.directories == (folder(1),) for p in created.partitions.values())
     assert image.topic_config("orders") == {"retention.ms": "1000"}
     assert image.topics_by_id[created.id] is created
 

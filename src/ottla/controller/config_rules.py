@@ -57,6 +57,7 @@ class ConfigRules(NamedTuple):
                     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"The topic '{name}' does not exist."
                 )
         elif kind == ResourceType.BROKER:
+            self._check_node_exists(name, image)
             # Kafka answers INVALID_REQUEST here, and clients have come to expect it.
             _refuse(
                 ErrorCode.INVALID_REQUEST,
@@ -68,6 +69,11 @@ class ConfigRules(NamedTuple):
             _refuse(ErrorCode.INVALID_CONFIG, validate_group_overrides, configs, self.config)
         else:
             _refuse(ErrorCode.INVALID_REQUEST, validate_client_metrics, configs)
+
+    def _check_node_exists(self, name: str, image: MetadataImage) -> None:
+        nodes = {self.node_id, *image.brokers, *image.controllers}
+        if name and node_number(name) not in nodes:
+            raise KafkaError(ErrorCode.BROKER_ID_NOT_REGISTERED, f"No node with id {name} found.")
 
 
 def key_table(kind: int) -> Mapping[str, ConfigKey]:

@@ -1,52 +1,117 @@
-"""The controller of a quorum of one: has the decisions of this room committed and answered."""
+"""The controller: has the decisions of this room committed and answered, while this node leads the
+metadata log. Elsewhere every method fails with NOT_CONTROLLER."""
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Iterable, Mapping, Sequence
-from functools import partial
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import TypeVar
 
 from ottla.config.broker import BrokerConfig
 from ottla.controller.alter_configs import ConfigChange, Outcome, alter_configs
+from ottla.controller.alter_partition import alter_partition
 from ottla.controller.auto_topics import auto_create_request
-from ottla.controller.brokers import (
-    Registration,
-    assign_directories,
-    change_directories,
-    register_broker,
-)
+from ottla.controller.broker_states import check_epoch, lose_folders, unregister
 from ottla.controller.config_rules import ConfigRules
 from ottla.controller.create_partitions import create_partitions
 from ottla.controller.create_topics import create_topics
 from ottla.controller.delete_topics import delete_topics
-from ottla.controller.producer_ids import allocate_block
-from ottla.metadata.image import Endpoint
+from ottla.controller.duties import Duties
+from ottla.controller.elect_leaders import elect_leaders
+from ottla.controller.feature_levels import update_features
+from ottla.controller.heartbeats import Beat, State, heartbeat, resident_heartbeat
+from ottla.controller.producer_ids import allocate_block, allocate_producer_ids
+from ottla.controller.reassignments import alter_reassignments, list_reassignments
+from ottla.controller.registration import register_broker, register_controller, take_in
+from ottla.controller.replica_folders import assign_replicas
+from ottla.controller.sessions import NO_OFFSET, Sessions
+from ottla.controller.unclean import UNCLEAN_KEY, ElectionOf, elections_by_topic
+from ottla.metadata.decision import Decision
+from ottla.metadata.image import MetadataImage
 from ottla.metadata.log import MetadataLog
+from ottla.protocol.messages.allocate_producer_ids import (
+    AllocateProducerIdsRequest,
+    AllocateProducerIdsResponse,
+)
+from ottla.protocol.messages.alter_partition import AlterPartitionRequest, AlterPartitionResponse
+from ottla.protocol.messages.alter_partition_reassignments import (
+    AlterPartitionReassignmentsRequest,
+    AlterPartitionReassignmentsResponse,
+)
+from ottla.protocol.messages.assign_replicas_to_dirs import (
+    AssignReplicasToDirsRequest,
+    AssignReplicasToDirsResponse,
+    RequestDirectoryData,
+    RequestPartitionData,
+    RequestTopicData,
+)
+from ottla.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
+from ottla.protocol.messages.broker_registration import (
+    BrokerRegistrationRequest,
+    BrokerRegistrationResponse,
+)
+from ottla.protocol.messages.controller_registration import (
+    ControllerRegistrationRequest,
+    ControllerRegistrationResponse,
+)
 from ottla.protocol.messages.create_partitions import (
     CreatePartitionsRequest,
     CreatePartitionsResponse,
 )
 from ottla.protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
 from ottla.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse
-from ottla.protocol.uuids import random_uuid
+from ottla.protocol.messages.elect_leaders import ElectLeadersRequest, ElectLeadersResponse
+from ottla.protocol.messages.list_partition_reassignments import (
+    ListPartitionReassignmentsRequest,
+    ListPartitionReassignmentsResponse,
+)
+from ottla.protocol.messages.unregister_broker import (
+    UnregisterBrokerRequest,
+    UnregisterBrokerResponse,
+)
+from ottla.protocol.messages.update_features import UpdateFeaturesRequest, UpdateFeaturesResponse
 from ottla.runtime.runtime import Runtime
+
+T = TypeVar("T")
 
 
 class Controller:
-    """Every method returns once its change is durable and published to all subscribers.
+    """Every method returns once its change is durable and published to all subscribers here.
 
-    A `KafkaError` out of a method means that nothing was changed: the whole request was refused, or
-    the metadata log failed.
+    A `KafkaError` out of a method means that the whole request was refused and nothing was changed;
+    with NOT_CONTROLLER the outcome is unknown: the next controller may know of the change.
     """
 
     def __init__(self, metadata: MetadataLog, config: BrokerConfig, runtime: Runtime) -> None:
         self.config = config
         """The settings in force; whoever applies dynamic ones puts the new settings here."""
         self.node_id = config.node_id
+        self.sessions = Sessions(config["broker.session.timeout.ms"])
         self._metadata = metadata
         self._random = runtime.random
+        self._duties = Duties(metadata, runtime, self.sessions, lambda: self.config)
         self._producer_ids = iter(range(0))
         self._producer_ids_lock = asyncio.Lock()
+        metadata.on_leadership(self._leadership_changed)
+
+    def _leadership_changed(self, leads: bool, epoch: int) -> None:
+        if leads:
+            self._duties.begin()
+        else:
+            self._duties.end()
+
+    def close(self) -> None:
+        """Stop the timers."""
+        self._duties.end()
+
+    async def _decide(
+        self, decide: Callable[[MetadataImage, ElectionOf], Decision[T]], *, divisible: bool = False
+    ) -> T:
+        """`divisible` where half of the records is a state to go on from, see `broker_states`."""
+        return await self._metadata.write(
+            lambda image: decide(image, elections_by_topic(image, self.config)),
+            divisible=divisible,
+        )
 
     # Topics
 
@@ -68,46 +133,167 @@ class Controller:
             lambda image: create_partitions(image, request, self._random)
         )
 
-    # Configs
+    # Partitions
+
+    async def alter_partition(self, request: AlterPartitionRequest) -> AlterPartitionResponse:
+        return await self._decide(
+            lambda image, election_of: alter_partition(image, request, election_of), divisible=True
+        )
+
+    async def elect_leaders(self, request: ElectLeadersRequest) -> ElectLeadersResponse:
+        return await self._metadata.write(
+            lambda image: elect_leaders(image, request), divisible=True
+        )
+
+    async def alter_partition_reassignments(
+        self, request: AlterPartitionReassignmentsRequest
+    ) -> AlterPartitionReassignmentsResponse:
+        return await self._decide(
+            lambda image, election_of: alter_reassignments(image, request, election_of)
+        )
+
+    async def list_partition_reassignments(
+        self, request: ListPartitionReassignmentsRequest
+    ) -> ListPartitionReassignmentsResponse:
+        return await self._metadata.write(
+            lambda image: Decision([], list_reassignments(image, request))
+        )
+
+    async def assign_replicas_to_dirs(
+        self, request: AssignReplicasToDirsRequest
+    ) -> AssignReplicasToDirsResponse:
+        return await self._decide(
+            lambda image, election_of: assign_replicas(image, request, election_of), divisible=True
+        )
+
+    # Configs and features
 
     async def alter_configs(
         self, changes: Sequence[ConfigChange], *, validate_only: bool
     ) -> list[Outcome]:
         """For each change its error, or None where it was made."""
         rules = ConfigRules(self.node_id, self.config)
-        return await self._metadata.write(
+        outcomes = await self._metadata.write(
             lambda image: alter_configs(image, changes, rules, validate_only=validate_only)
         )
+        if any(key.key == UNCLEAN_KEY for change in changes for key in change.keys):
+            await self._duties.elect_leaderless()
+        return outcomes
 
-    # Brokers
+    async def update_features(self, request: UpdateFeaturesRequest) -> UpdateFeaturesResponse:
+        return await self._metadata.write(lambda image: update_features(image, request))
+
+    # Nodes
 
     async def register_broker(
-        self,
-        endpoints: Sequence[Endpoint],
-        *,
-        rack: str | None,
-        directories: Sequence[bytes],
-        clean: bool,
-    ) -> int:
-        """Take this broker in; its epoch. `clean` says that its last shutdown was."""
-        incarnation = random_uuid(self._random)
-        registration = Registration(self.node_id, incarnation, endpoints, rack, directories)
-        decide = partial(register_broker, registration=registration, clean=clean)
-        # On a node with many partitions a crash renews more leader epochs than one batch holds;
-        # should it happen again half way, the next start renews them all.
-        return await self._metadata.write(decide, divisible=True)
+        self, request: BrokerRegistrationRequest
+    ) -> BrokerRegistrationResponse:
+        """Take a broker in, fenced; the one in the process of the only controller serves at once,
+        since nobody could serve instead of it."""
+        now_ms = self._duties.now_ms()
+        is_resident = self._is_resident(request.broker_id)
 
-    async def directories_changed(self, online: Sequence[bytes]) -> None:
-        """This broker's working log folders are now `online` (ids, at least one)."""
-        decide = partial(change_directories, broker_id=self.node_id, online=online)
-        await self._metadata.write(decide, divisible=True)
+        def decide(
+            image: MetadataImage, election_of: ElectionOf
+        ) -> Decision[BrokerRegistrationResponse]:
+            existing = image.brokers.get(request.broker_id)
+            again = existing is not None and existing.incarnation_id == request.incarnation_id
+            if is_resident and not again and not self.sessions.is_settled(request.broker_id):
+                decision = take_in(image, request, election_of)
+                self.sessions.settle(request.broker_id)
+            else:
+                is_alive = existing is not None and self.sessions.is_valid(existing, now_ms)
+                decision = register_broker(image, request, election_of, is_alive=is_alive)
+            if not again:
+                self.sessions.begin(request.broker_id, now_ms)
+            return decision
+
+        return await self._decide(decide, divisible=True)
+
+    def _is_resident(self, broker_id: int) -> bool:
+        """In this process, which is the only controller: they live and die together."""
+        return broker_id == self.node_id and self._metadata.quorum.voter_ids == (broker_id,)
+
+    async def heartbeat(self, request: BrokerHeartbeatRequest) -> BrokerHeartbeatResponse:
+        self._heard_of(request)
+        beat = await self._decide(
+            lambda image, election_of: self._beat(image, request, election_of), divisible=True
+        )
+        return beat.response
+
+    def _heard_of(self, request: BrokerHeartbeatRequest) -> None:
+        """Before anything else, so that a slow log does not cost a broker its session."""
+        broker = self._metadata.pending.brokers.get(request.broker_id)
+        if broker is not None and broker.epoch == request.broker_epoch:
+            session = self.sessions.touch(request.broker_id, self._duties.now_ms())
+            session.metadata_offset = request.current_metadata_offset
+
+    def _beat(
+        self, image: MetadataImage, request: BrokerHeartbeatRequest, election_of: ElectionOf
+    ) -> Decision[Beat]:
+        if self._is_resident(request.broker_id):
+            return resident_heartbeat(image, request, election_of)
+        check_epoch(image, request.broker_id, request.broker_epoch)
+        session = self.sessions.touch(request.broker_id, self._duties.now_ms())
+        lowest = self.sessions.lowest_active_offset(image.brokers)
+        decision = heartbeat(image, request, session, lowest, election_of)
+        if decision.response.state is not State.CONTROLLED_SHUTDOWN:
+            session.shutdown_offset = NO_OFFSET
+        elif session.shutdown_offset == NO_OFFSET:
+            session.shutdown_offset = image.offset + len(decision.records)
+        return decision
+
+    async def unregister_broker(self, request: UnregisterBrokerRequest) -> UnregisterBrokerResponse:
+        def decide(
+            image: MetadataImage, election_of: ElectionOf
+        ) -> Decision[UnregisterBrokerResponse]:
+            records = unregister(image, request.broker_id, election_of)
+            self.sessions.end(request.broker_id)
+            return Decision(records, UnregisterBrokerResponse(error_message=None))
+
+        return await self._decide(decide, divisible=True)
+
+    async def register_controller(
+        self, request: ControllerRegistrationRequest
+    ) -> ControllerRegistrationResponse:
+        return await self._metadata.write(lambda image: register_controller(image, request))
 
     async def assign_directories(self, chosen: Mapping[tuple[bytes, int], bytes]) -> None:
         """Note the log folder of replicas on this broker: (topic id, partition) -> folder id."""
-        decide = partial(assign_directories, broker_id=self.node_id, chosen=chosen)
-        await self._metadata.write(decide, divisible=True)
+        request = AssignReplicasToDirsRequest(
+            broker_id=self.node_id,
+            broker_epoch=self._metadata.pending.brokers[self.node_id].epoch,
+            directories=[
+                RequestDirectoryData(
+                    id=folder,
+                    topics=[
+                        RequestTopicData(
+                            topic_id=topic_id,
+                            partitions=[RequestPartitionData(partition_index=index)],
+                        )
+                    ],
+                )
+                for (topic_id, index), folder in chosen.items()
+            ],
+        )
+        await self.assign_replicas_to_dirs(request)
+
+    async def directories_changed(self, online: Sequence[bytes]) -> None:
+        """This broker's working log folders are now `online` (ids, at least one)."""
+
+        def decide(image: MetadataImage, election_of: ElectionOf) -> Decision[None]:
+            broker = image.brokers[self.node_id]
+            lost = set(broker.directories) - set(online)
+            return Decision(lose_folders(image, broker, lost, election_of), None)
+
+        await self._decide(decide, divisible=True)
 
     # Producers
+
+    async def allocate_producer_ids(
+        self, request: AllocateProducerIdsRequest
+    ) -> AllocateProducerIdsResponse:
+        return await self._metadata.write(lambda image: allocate_producer_ids(image, request))
 
     async def next_producer_id(self) -> int:
         """An id that no producer of this cluster ever had, also across restarts."""

@@ -1,35 +1,60 @@
-"""Who leads a partition when brokers and their folders come and go."""
+"""Who leads a partition: the one place where leaders are chosen.
+
+A leader has to be in sync, alive, and its replica in a folder that works. Only an unclean election
+looks beyond the replicas in sync, and only where somebody allowed it: what the new leader does not
+have is lost.
+"""
 
 from __future__ import annotations
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
+from enum import Enum
+from typing import NamedTuple
 
-from ottla.metadata.image import NO_LEADER, BrokerImage, PartitionImage, TopicImage
-from ottla.protocol.metadata_records.partition_change_record import PartitionChangeRecord
+from ottla.metadata.image import NO_LEADER, BrokerImage, PartitionImage
 
 
-def may_lead(broker_id: int, partition: PartitionImage, brokers: Mapping[int, BrokerImage]) -> bool:
-    """In sync, alive, and the folder that holds the replica in working order."""
+class Election(Enum):
+    ONLINE = "keep the leader if it can lead, else take the first in sync"
+    PREFERRED = "the first replica if it can lead, else as ONLINE"
+    UNCLEAN = "as ONLINE, and if nobody in sync can lead, the first replica that is alive"
+
+
+class Elected(NamedTuple):
+    leader: int
+    unclean: bool = False
+
+
+def can_lead(broker_id: int, partition: PartitionImage, brokers: Mapping[int, BrokerImage]) -> bool:
+    """Alive, not on its way out, and the folder that holds the replica in working order."""
     broker = brokers.get(broker_id)
     return (
         broker is not None
-        and broker_id in partition.isr
         and broker.is_active
         and broker.has_online(partition.directory_of(broker_id))
     )
 
 
-def clean_leader(partition: PartitionImage, brokers: Mapping[int, BrokerImage]) -> int:
-    """Who leads without loss: the present leader if it can, else the most preferred; or nobody."""
-    if may_lead(partition.leader, partition, brokers):
-        return partition.leader
+def elect(
+    partition: PartitionImage,
+    isr: Collection[int],
+    brokers: Mapping[int, BrokerImage],
+    election: Election = Election.ONLINE,
+) -> Elected:
+    """The leader of `partition` once `isr` is what is in sync; `NO_LEADER` if nobody may."""
+
+    def fits(replica: int) -> bool:
+        return replica in isr and can_lead(replica, partition, brokers)
+
+    if election is Election.PREFERRED and fits(partition.replicas[0]):
+        return Elected(partition.replicas[0])
+    if fits(partition.leader):
+        return Elected(partition.leader)
     for replica in partition.replicas:
-        if may_lead(replica, partition, brokers):
-            return replica
-    return NO_LEADER
-
-
-def lead_record(topic: TopicImage, partition: PartitionImage, leader: int) -> PartitionChangeRecord:
-    """A new term for `leader`, who may be the one of the old term. The ISR stays: nobody else has
-    what its members have."""
-    return PartitionChangeRecord(partition_id=partition.index, topic_id=topic.id, leader=leader)
+        if fits(replica):
+            return Elected(replica)
+    if election is Election.UNCLEAN:
+        for replica in partition.replicas:
+            if can_lead(replica, partition, brokers):
+                return Elected(replica, unclean=True)
+    return Elected(NO_LEADER)

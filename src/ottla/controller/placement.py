@@ -25,8 +25,9 @@ class UsableBroker(NamedTuple):
 
 def usable_brokers(image: MetadataImage) -> list[UsableBroker]:
     return [
-        UsableBroker(broker.id, broker.rack, not broker.is_active)
+        UsableBroker(broker.id, broker.rack, broker.fenced)
         for broker in image.brokers.values()
+        if broker.is_placeable
     ]
 
 

@@ -2,24 +2,43 @@
 
 from __future__ import annotations
 
+from ottla.controller.broker_states import check_epoch
 from ottla.metadata.decision import Decision
 from ottla.metadata.image import MetadataImage
 from ottla.protocol.errors import ErrorCode, KafkaError
+from ottla.protocol.messages.allocate_producer_ids import (
+    AllocateProducerIdsRequest,
+    AllocateProducerIdsResponse,
+)
 from ottla.protocol.metadata_records.producer_ids_record import ProducerIdsRecord
 
 BLOCK_SIZE = 1_000
 _INT64_MAX = 2**63 - 1
 
 
-def allocate_block(image: MetadataImage, broker_id: int) -> Decision[range]:
+def allocate_producer_ids(
+    image: MetadataImage, request: AllocateProducerIdsRequest
+) -> Decision[AllocateProducerIdsResponse]:
     """The next ids, which nobody else will ever get; the rest of a block dies with its broker."""
+    check_epoch(image, request.broker_id, request.broker_epoch)
     first = image.next_producer_id
     if first > _INT64_MAX - BLOCK_SIZE:
         raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR, "all producer ids have been handed out")
-    broker = image.brokers.get(broker_id)
     record = ProducerIdsRecord(
-        broker_id=broker_id,
-        broker_epoch=-1 if broker is None else broker.epoch,
+        broker_id=request.broker_id,
+        broker_epoch=request.broker_epoch,
         next_producer_id=first + BLOCK_SIZE,
     )
-    return Decision([record], range(first, first + BLOCK_SIZE))
+    response = AllocateProducerIdsResponse(producer_id_start=first, producer_id_len=BLOCK_SIZE)
+    return Decision([record], response)
+
+
+def allocate_block(image: MetadataImage, broker_id: int) -> Decision[range]:
+    """The same for a broker of this very process."""
+    broker = image.brokers.get(broker_id)
+    request = AllocateProducerIdsRequest(
+        broker_id=broker_id, broker_epoch=-1 if broker is None else broker.epoch
+    )
+    records, response = allocate_producer_ids(image, request)
+    first = response.producer_id_start
+    return Decision(records, range(first, first + response.producer_id_len))

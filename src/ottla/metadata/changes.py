@@ -12,11 +12,13 @@ from typing import Any, cast
 from ottla.metadata.delta import MetadataDelta, TopicChange
 from ottla.metadata.image import (
     BrokerImage,
+    ControllerImage,
     Endpoint,
     MetadataImage,
     PartitionImage,
     TopicImage,
 )
+from ottla.metadata.kept import KEYS, Key, removes
 from ottla.metadata.resources import ConfigResource, ResourceType
 from ottla.protocol.schema import Message
 from ottla.protocol.uuids import MIGRATING_DIRECTORY
@@ -47,8 +49,10 @@ class ImageChange:
         self._unified = cast("dict[str, frozenset[str]]", base.names_unified)
         self._configs = cast("dict[ConfigResource, dict[str, str]]", base.configs)
         self._brokers = cast("dict[int, BrokerImage]", base.brokers)
+        self._controllers = cast("dict[int, ControllerImage]", base.controllers)
         self._features = cast("dict[str, int]", base.features)
         self._next_producer_id = base.next_producer_id
+        self._kept = cast("dict[Key, Message]", base.kept)
         self._own_partitions: dict[bytes, dict[int, PartitionImage]] = {}
         self._own_configs: dict[ConfigResource, dict[str, str]] = {}
         self._touched_topics: dict[bytes, None] = {}
@@ -56,9 +60,12 @@ class ImageChange:
 
     def apply(self, records: Iterable[Message]) -> None:
         for record in records:
-            meaning = _MEANINGS.get(record.__class__.__name__)
+            name = record.__class__.__name__
+            meaning = _MEANINGS.get(name)
             if meaning is not None:
                 meaning(self, record)
+            elif name in KEYS:
+                self._keep(KEYS[name](record), record)
 
     def finish(self, offset: int, epoch: int) -> tuple[MetadataImage, MetadataDelta]:
         for partitions in self._own_partitions.values():
@@ -69,12 +76,14 @@ class ImageChange:
             epoch=epoch,
             cluster_id=self._base.cluster_id,
             brokers=self._brokers,
+            controllers=self._controllers,
             topics=self._by_name,
             topics_by_id=self._by_id,
             names_unified=self._unified,
             configs=self._configs,
             features=self._features,
             next_producer_id=self._next_producer_id,
+            kept=self._kept,
         )
         return image, self._delta
 
@@ -177,7 +186,7 @@ class ImageChange:
                 f"a record changes partition {record.partition_id} of topic id "
                 f"{record.topic_id.hex()}, which does not exist"
             )
-        partitions[record.partition_id] = _merged(before, record)
+        partitions[record.partition_id] = merged(before, record)
 
     # Configs
 
@@ -215,19 +224,13 @@ class ImageChange:
                 id=record.broker_id,
                 epoch=record.broker_epoch,
                 incarnation_id=record.incarnation_id,
-                endpoints={
-                    e.name: Endpoint(e.name, e.host, e.port, e.security_protocol)
-                    for e in record.end_points
-                },
+                endpoints=_endpoints(record),
                 rack=record.rack,
                 fenced=record.fenced,
                 in_controlled_shutdown=record.in_controlled_shutdown,
                 directories=tuple(record.log_dirs),
                 cordoned_directories=tuple(record.cordoned_log_dirs or ()),
-                features={
-                    f.name: (f.min_supported_version, f.max_supported_version)
-                    for f in record.features
-                },
+                features=_features(record),
             )
         )
 
@@ -260,7 +263,27 @@ class ImageChange:
         self._put_broker(broker)
         del self._brokers[broker.id]
 
+    def _controller_registered(self, record: Any) -> None:
+        if self._controllers is self._base.controllers:
+            self._controllers = dict(self._base.controllers)
+        self._controllers[record.controller_id] = ControllerImage(
+            record.controller_id,
+            record.incarnation_id,
+            _endpoints(record),
+            _features(record),
+            record.zk_migration_ready,
+        )
+        self._delta.controllers.add(record.controller_id)
+
     # The rest
+
+    def _keep(self, key: Key, record: Message) -> None:
+        if self._kept is self._base.kept:
+            self._kept = dict(self._base.kept)
+        if removes(record):
+            self._kept.pop(key, None)
+        else:
+            self._kept[key] = record
 
     def _feature_set(self, record: Any) -> None:
         if self._features is self._base.features:
@@ -292,7 +315,7 @@ def _sort(partitions: dict[int, PartitionImage]) -> None:
         partitions.update(ordered)
 
 
-def _merged(before: PartitionImage, record: Any) -> PartitionImage:
+def merged(before: PartitionImage, record: Any) -> PartitionImage:
     """A partition after a change record: absent fields stay; naming a leader starts a new epoch."""
     replicas = before.replicas if record.replicas is None else tuple(record.replicas)
     directories = before.directories if record.directories is None else tuple(record.directories)
@@ -319,6 +342,16 @@ def _directories(given: tuple[bytes, ...], replicas: int) -> tuple[bytes, ...]:
     return given if len(given) == replicas else (MIGRATING_DIRECTORY,) * replicas
 
 
+def _endpoints(record: Any) -> dict[str, Endpoint]:
+    return {
+        e.name: Endpoint(e.name, e.host, e.port, e.security_protocol) for e in record.end_points
+    }
+
+
+def _features(record: Any) -> dict[str, tuple[int, int]]:
+    return {f.name: (f.min_supported_version, f.max_supported_version) for f in record.features}
+
+
 def _either(given: list[int] | None, otherwise: tuple[int, ...]) -> tuple[int, ...]:
     return otherwise if given is None else tuple(given)
 
@@ -334,8 +367,9 @@ _MEANINGS: dict[str, Callable[[ImageChange, Any], None]] = {
     "FenceBrokerRecord": ImageChange._broker_fenced,
     "UnfenceBrokerRecord": ImageChange._broker_unfenced,
     "UnregisterBrokerRecord": ImageChange._broker_unregistered,
+    "RegisterControllerRecord": ImageChange._controller_registered,
     "FeatureLevelRecord": ImageChange._feature_set,
     "ProducerIdsRecord": ImageChange._producer_ids_given,
 }
 """By the name of the record, so that no record module is imported before one is met. Kinds that
-are not here (ACLs, SCRAM users, quotas, tokens) stay in the log, but not in the image yet."""
+are not here (ACLs, SCRAM users, quotas, tokens) are kept in the image as they are."""

@@ -31,6 +31,7 @@ class MetadataDelta:
     changed: dict[bytes, TopicChange] = field(default_factory=dict)
     configs: set[ConfigResource] = field(default_factory=set)
     brokers: set[int] = field(default_factory=set)
+    controllers: set[int] = field(default_factory=set)
     features: set[str] = field(default_factory=set)
 
     def topics_reconfigured(self) -> list[str]:
@@ -48,5 +49,6 @@ class MetadataDelta:
             or self.changed
             or self.configs
             or self.brokers
+            or self.controllers
             or self.features
         )

@@ -40,6 +40,11 @@ class PartitionImage(NamedTuple):
     eligible_leader_replicas: tuple[int, ...] = ()
     last_known_elr: tuple[int, ...] = ()
     leader_recovery_state: int = 0
+    """1 after an unclean election, until the leader has said that it coped with it."""
+
+    @property
+    def is_reassigned(self) -> bool:
+        return bool(self.adding_replicas or self.removing_replicas)
 
     def directory_of(self, broker_id: int) -> bytes:
         """The folder of this broker's replica, or "unassigned" where it is not recorded."""
@@ -87,6 +92,13 @@ class BrokerImage(NamedTuple):
     features: Mapping[str, tuple[int, int]] = {}
 
     @property
+    def is_placeable(self) -> bool:
+        """May get replicas of new partitions: it stays, and has a folder that takes them."""
+        folders = self.directories
+        full = bool(folders) and all(folder in self.cordoned_directories for folder in folders)
+        return not full and (self.fenced or not self.in_controlled_shutdown)
+
+    @property
     def is_active(self) -> bool:
         """May lead partitions and be in an ISR."""
         return not self.fenced and not self.in_controlled_shutdown
@@ -98,6 +110,16 @@ class BrokerImage(NamedTuple):
         return directory in self.directories
 
 
+class ControllerImage(NamedTuple):
+    """A node that may be elected to lead the metadata log."""
+
+    id: int
+    incarnation_id: bytes
+    endpoints: Mapping[str, Endpoint]
+    features: Mapping[str, tuple[int, int]] = {}
+    zk_migration_ready: bool = False
+
+
 @dataclass(frozen=True, slots=True)
 class MetadataImage:
     offset: int = -1
@@ -106,6 +128,7 @@ class MetadataImage:
     """The leader epoch under which that offset was written."""
     cluster_id: str = ""
     brokers: Mapping[int, BrokerImage] = field(default_factory=dict)
+    controllers: Mapping[int, ControllerImage] = field(default_factory=dict)
     topics: Mapping[str, TopicImage] = field(default_factory=dict)
     topics_by_id: Mapping[bytes, TopicImage] = field(default_factory=dict)
     names_unified: Mapping[str, frozenset[str]] = field(default_factory=dict)
@@ -115,6 +138,8 @@ class MetadataImage:
     features: Mapping[str, int] = field(default_factory=dict)
     next_producer_id: int = 0
     """The first producer id that no block has handed out yet."""
+    kept: Mapping[tuple[Any, ...], Message] = field(default_factory=dict)
+    """Records of what is not acted on yet, by what they are about (see `metadata.kept`)."""
     derived: dict[Any, Any] = field(default_factory=dict, compare=False, repr=False)
     """A place for what readers compute from this image and want to keep exactly as long as it."""
 

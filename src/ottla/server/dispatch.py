@@ -56,6 +56,17 @@ SERVED: Final[dict[ApiKey, str]] = {
     ApiKey.CONSUMER_GROUP_HEARTBEAT: "consumer_group_heartbeat",
     ApiKey.CONSUMER_GROUP_DESCRIBE: "consumer_group_describe",
     ApiKey.DESCRIBE_TOPIC_PARTITIONS: "describe_topic_partitions",
+    ApiKey.ELECT_LEADERS: "elect_leaders",
+    ApiKey.ALTER_PARTITION_REASSIGNMENTS: "alter_partition_reassignments",
+    ApiKey.LIST_PARTITION_REASSIGNMENTS: "list_partition_reassignments",
+    ApiKey.ALTER_PARTITION: "alter_partition",
+    ApiKey.UPDATE_FEATURES: "update_features",
+    ApiKey.BROKER_REGISTRATION: "broker_registration",
+    ApiKey.BROKER_HEARTBEAT: "broker_heartbeat",
+    ApiKey.UNREGISTER_BROKER: "unregister_broker",
+    ApiKey.ALLOCATE_PRODUCER_IDS: "allocate_producer_ids",
+    ApiKey.CONTROLLER_REGISTRATION: "controller_registration",
+    ApiKey.ASSIGN_REPLICAS_TO_DIRS: "assign_replicas_to_dirs",
 }
 """Served API -> its module in `ottla.server.handlers`. On a listener of brokers or of controllers
 are served those that Kafka serves there, and ApiVersions tells just this."""

@@ -1,0 +1,155 @@
+"""A broker goes, comes, or loses folders: what that means for the partitions it has.
+
+Where several records have to be written, they stand in an order in which half of them (a crash of
+the controller between two batches) is a state from which the next controller goes on: a broker is
+fenced only after its partitions have been given to others.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Collection, Mapping
+from typing import Final
+
+from ottla.controller.partition_change import Target, change_partition, without
+from ottla.controller.unclean import ElectionOf
+from ottla.metadata.image import NO_LEADER, BrokerImage, MetadataImage, PartitionImage
+from ottla.protocol.errors import ErrorCode, KafkaError
+from ottla.protocol.metadata_records.broker_registration_change_record import (
+    BrokerRegistrationChangeRecord,
+)
+from ottla.protocol.metadata_records.unregister_broker_record import UnregisterBrokerRecord
+from ottla.protocol.schema import Message
+
+FENCE: Final = 1
+UNFENCE: Final = -1
+IN_CONTROLLED_SHUTDOWN: Final = 1
+
+
+def check_epoch(image: MetadataImage, broker_id: int, epoch: int) -> BrokerImage:
+    """The broker that asks; `STALE_BROKER_EPOCH` if a newer process has taken its place."""
+    broker = image.brokers.get(broker_id)
+    if broker is None:
+        raise KafkaError(
+            ErrorCode.STALE_BROKER_EPOCH, f"No broker with the id {broker_id} is registered."
+        )
+    if broker.epoch != epoch:
+        raise KafkaError(
+            ErrorCode.STALE_BROKER_EPOCH,
+            f"Broker {broker_id} is registered with epoch {broker.epoch}, not {epoch}.",
+        )
+    return broker
+
+
+def fence(image: MetadataImage, broker: BrokerImage, election_of: ElectionOf) -> list[Message]:
+    """A broker is not heard of any more, or wants it so: others lead, and it is in no ISR."""
+    records = leave(image, broker._replace(fenced=True), election_of)
+    change = BrokerRegistrationChangeRecord(
+        broker_id=broker.id, broker_epoch=broker.epoch, fenced=FENCE
+    )
+    return [*records, change]
+
+
+def unfence(image: MetadataImage, broker: BrokerImage, election_of: ElectionOf) -> list[Message]:
+    """A broker is ready: it leads what waited for it."""
+    change = BrokerRegistrationChangeRecord(
+        broker_id=broker.id, broker_epoch=broker.epoch, fenced=UNFENCE
+    )
+    brokers = {**image.brokers, broker.id: broker._replace(fenced=False)}
+    return [change, *lead_leaderless(image, brokers, election_of)]
+
+
+def begin_shutdown(
+    image: MetadataImage, broker: BrokerImage, election_of: ElectionOf
+) -> list[Message]:
+    """A broker wants to stop: others lead before it does."""
+    leaving = broker._replace(in_controlled_shutdown=True)
+    records = leave(image, leaving, election_of)
+    if not broker.in_controlled_shutdown:
+        change = BrokerRegistrationChangeRecord(
+            broker_id=broker.id,
+            broker_epoch=broker.epoch,
+            in_controlled_shutdown=IN_CONTROLLED_SHUTDOWN,
+        )
+        records.append(change)
+    return records
+
+
+def lose_folders(
+    image: MetadataImage, broker: BrokerImage, lost: Collection[bytes], election_of: ElectionOf
+) -> list[Message]:
+    """Folders of a broker do not work any more; at least one still does."""
+    online = tuple(folder for folder in broker.directories if folder not in lost)
+    if online == broker.directories:
+        return []
+    change = BrokerRegistrationChangeRecord(
+        broker_id=broker.id, broker_epoch=broker.epoch, log_dirs=list(online)
+    )
+    return [*leave_folders(image, broker, lost, election_of), change]
+
+
+def leave_folders(
+    image: MetadataImage, broker: BrokerImage, lost: Collection[bytes], election_of: ElectionOf
+) -> list[Message]:
+    """Others lead what a broker has in folders that it lost."""
+
+    def is_hit(partition: PartitionImage) -> bool:
+        return partition.directory_of(broker.id) in lost
+
+    rest = tuple(folder for folder in broker.directories if folder not in lost)
+    return leave(image, broker._replace(directories=rest), election_of, is_hit)
+
+
+def unregister(image: MetadataImage, broker_id: int, election_of: ElectionOf) -> list[Message]:
+    """Forget a broker; its replicas stay assigned to it until somebody reassigns them."""
+    broker = image.brokers.get(broker_id)
+    if broker is None:
+        raise KafkaError(
+            ErrorCode.BROKER_ID_NOT_REGISTERED, f"Broker ID {broker_id} is not registered."
+        )
+    records = leave(image, broker._replace(fenced=True), election_of)
+    return [*records, UnregisterBrokerRecord(broker_id=broker_id, broker_epoch=broker.epoch)]
+
+
+def leave(
+    image: MetadataImage,
+    broker: BrokerImage,
+    election_of: ElectionOf,
+    is_hit: Callable[[PartitionImage], bool] | None = None,
+) -> list[Message]:
+    """Take a broker, as it is from now on, out of every ISR (that `is_hit` picks) and have others
+    lead. It stays where it is the last one in sync: the partition then waits for it."""
+    brokers = {**image.brokers, broker.id: broker}
+    gone = (broker.id,)
+    records: list[Message] = []
+    for topic in image.topics.values():
+        for partition in topic.partitions.values():
+            if broker.id in partition.isr and (is_hit is None or is_hit(partition)):
+                target = Target.of(partition)._replace(isr=without(partition.isr, gone))
+                record = change_partition(
+                    topic.id, partition, brokers, target, election=election_of(topic.name)
+                )
+                if record is not None:
+                    records.append(record)
+    return records
+
+
+def lead_leaderless(
+    image: MetadataImage,
+    brokers: Mapping[int, BrokerImage],
+    election_of: ElectionOf,
+    most: int | None = None,
+) -> list[Message]:
+    """A leader for every partition (up to `most` of them) that has none and can have one."""
+    records: list[Message] = []
+    for topic in image.topics.values():
+        for partition in topic.partitions.values():
+            if partition.leader != NO_LEADER:
+                continue
+            if most is not None and len(records) >= most:
+                return records
+            record = change_partition(
+                topic.id, partition, brokers, election=election_of(topic.name)
+            )
+            if record is not None:
+                records.append(record)
+    return records

@@ -1,0 +1,141 @@
+"""One partition, from what it is to what it shall be: the record of the change.
+
+Every change of replicas, of what is in sync and of folders goes through `change_partition`, so that
+the same follows from all of them: a reassignment that has become complete is completed, a leader
+that cannot lead is replaced, and the last replica in sync stays, since nobody else has what it has.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Final, NamedTuple
+
+from ottla.controller.assignments import default_directory
+from ottla.controller.elections import Election, elect
+from ottla.metadata.changes import NO_LEADER_CHANGE
+from ottla.metadata.image import BrokerImage, PartitionImage
+from ottla.protocol.metadata_records.partition_change_record import PartitionChangeRecord
+from ottla.protocol.uuids import UNASSIGNED_DIRECTORY
+
+RECOVERED: Final = 0
+RECOVERING: Final = 1
+
+NOT_MOVED: Final[Mapping[int, bytes]] = {}
+
+
+class Target(NamedTuple):
+    """What a partition shall be."""
+
+    isr: tuple[int, ...]
+    replicas: tuple[int, ...]
+    adding: tuple[int, ...]
+    removing: tuple[int, ...]
+    recovery: int = RECOVERED
+
+    @classmethod
+    def of(cls, partition: PartitionImage) -> Target:
+        """To stay what it is."""
+        return cls(
+            partition.isr,
+            partition.replicas,
+            partition.adding_replicas,
+            partition.removing_replicas,
+            partition.leader_recovery_state,
+        )
+
+    def completed(self) -> Target:
+        """Without a reassignment, if all that shall stay are in sync and one of them is."""
+        if not self.adding and not self.removing:
+            return self
+        replicas = without(self.replicas, self.removing)
+        isr = without(self.isr, self.removing)
+        if not isr or not replicas or not set(replicas).issubset(isr):
+            return self
+        return Target(isr, replicas, (), (), self.recovery)
+
+
+def change_partition(
+    topic_id: bytes,
+    partition: PartitionImage,
+    brokers: Mapping[int, BrokerImage],
+    target: Target | None = None,
+    *,
+    election: Election = Election.ONLINE,
+    moved: Mapping[int, bytes] = NOT_MOVED,
+) -> PartitionChangeRecord | None:
+    """The record that takes `partition` to `target`, and None where nothing changes. `moved` are
+    replicas with a new folder. An empty ISR in the target stands for: as before."""
+    wanted = (Target.of(partition) if target is None else target).completed()
+    directories = _directories(partition, wanted.replicas, brokers, moved)
+    placed = partition
+    if wanted.replicas != partition.replicas or directories != partition.directories:
+        placed = partition._replace(replicas=wanted.replicas, directories=directories)
+    record = PartitionChangeRecord(partition_id=partition.index, topic_id=topic_id)
+    isr, recovery = wanted.isr or partition.isr, wanted.recovery
+    elected = elect(placed, wanted.isr, brokers, election)
+    if elected.leader != partition.leader:
+        record.leader = elected.leader
+        if elected.unclean:
+            isr, recovery = (elected.leader,), RECOVERING
+    elif not set(partition.replicas).issubset(wanted.replicas):
+        # A new epoch keeps replicas that were removed from being counted by fetches under way.
+        record.leader = partition.leader
+    if isr != partition.isr:
+        record.isr = list(isr)
+    if recovery != partition.leader_recovery_state:
+        record.leader_recovery_state = recovery
+    _place(record, partition, wanted, directories)
+    return record if _says_something(record) else None
+
+
+def without(replicas: Sequence[int], gone: Sequence[int]) -> tuple[int, ...]:
+    return tuple(replica for replica in replicas if replica not in gone)
+
+
+def _directories(
+    partition: PartitionImage,
+    replicas: tuple[int, ...],
+    brokers: Mapping[int, BrokerImage],
+    moved: Mapping[int, bytes],
+) -> tuple[bytes, ...]:
+    """The folder of each replica: as before, as told, or what a new one has to begin with."""
+    if replicas == partition.replicas and not moved:
+        return partition.directories
+    known = dict(zip(partition.replicas, partition.directories, strict=False))
+    known.update(moved)
+    return tuple(
+        known[replica] if replica in known else _first_directory(brokers.get(replica))
+        for replica in replicas
+    )
+
+
+def _first_directory(broker: BrokerImage | None) -> bytes:
+    return UNASSIGNED_DIRECTORY if broker is None else default_directory(broker)
+
+
+def _place(
+    record: PartitionChangeRecord,
+    partition: PartitionImage,
+    wanted: Target,
+    directories: tuple[bytes, ...],
+) -> None:
+    if wanted.replicas != partition.replicas:
+        record.replicas = list(wanted.replicas)
+    if directories != partition.directories:
+        record.directories = list(directories)
+    if wanted.adding != partition.adding_replicas:
+        record.adding_replicas = list(wanted.adding)
+    if wanted.removing != partition.removing_replicas:
+        record.removing_replicas = list(wanted.removing)
+
+
+def _says_something(record: PartitionChangeRecord) -> bool:
+    return not (
+        record.leader == NO_LEADER_CHANGE
+        and record.isr is None
+        and record.replicas is None
+        and record.directories is None
+        and record.adding_replicas is None
+        and record.removing_replicas is None
+        and record.leader_recovery_state < 0
+    )

@@ -1,0 +1,261 @@
+"""Brokers and controllers make themselves known.
+
+A broker that starts gets an epoch, the offset of its registration, and is fenced until its first
+heartbeats show that it has read that far. What an earlier process with its id led or was in sync
+with is taken from it: the end of its logs may be lost.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from ottla.controller.broker_states import UNFENCE, leave, leave_folders
+from ottla.controller.limits import repeated
+from ottla.controller.partition_change import Target, change_partition, without
+from ottla.controller.unclean import ElectionOf
+from ottla.metadata.decision import Decision
+from ottla.metadata.features import FEATURES
+from ottla.metadata.image import BrokerImage, MetadataImage
+from ottla.protocol.errors import ErrorCode, KafkaError
+from ottla.protocol.messages.broker_registration import (
+    BrokerRegistrationRequest,
+    BrokerRegistrationResponse,
+)
+from ottla.protocol.messages.controller_registration import (
+    ControllerRegistrationRequest,
+    ControllerRegistrationResponse,
+)
+from ottla.protocol.metadata_records.broker_registration_change_record import (
+    BrokerRegistrationChangeRecord,
+)
+from ottla.protocol.metadata_records.feature_level_record import FeatureLevelRecord
+from ottla.protocol.metadata_records.partition_change_record import PartitionChangeRecord
+from ottla.protocol.metadata_records.register_broker_record import (
+    BrokerEndpoint,
+    BrokerFeature,
+    RegisterBrokerRecord,
+)
+from ottla.protocol.metadata_records.register_controller_record import (
+    ControllerEndpoint,
+    ControllerFeature,
+    RegisterControllerRecord,
+)
+from ottla.protocol.schema import Message
+from ottla.protocol.uuids import LOST_DIRECTORY, MIGRATING_DIRECTORY, UNASSIGNED_DIRECTORY
+
+RESERVED = frozenset({MIGRATING_DIRECTORY, UNASSIGNED_DIRECTORY, LOST_DIRECTORY})
+
+
+def register_broker(
+    image: MetadataImage,
+    request: BrokerRegistrationRequest,
+    election_of: ElectionOf,
+    *,
+    is_alive: bool,
+) -> Decision[BrokerRegistrationResponse]:
+    """Take a broker in, fenced; the response has its epoch. `is_alive` says that whoever has the id
+    now is being heard of."""
+    existing = image.brokers.get(request.broker_id)
+    _check(image, request, existing, is_alive)
+    records = missing_features(image)
+    if existing is not None and existing.incarnation_id == request.incarnation_id:
+        records += _amended(image, request, existing, election_of)
+        return Decision(records, BrokerRegistrationResponse(broker_epoch=existing.epoch))
+    if existing is not None and not existing.fenced:
+        records += leave(image, existing._replace(fenced=True), election_of)
+    epoch = image.offset + 1 + len(records)
+    records.append(_record(request, epoch))
+    return Decision(records, BrokerRegistrationResponse(broker_epoch=epoch))
+
+
+def take_in(
+    image: MetadataImage,
+    request: BrokerRegistrationRequest,
+    election_of: ElectionOf,
+) -> Decision[BrokerRegistrationResponse]:
+    """Register and unfence at once the broker that lives in the process of the only controller.
+
+    While it was away nobody could take anything over from it. So it goes on leading what it led
+    if its logs are intact: if it says in which epoch they were closed. After a crash, partitions
+    that others are in sync with go to them, and of the rest it leads every one in a new epoch, by
+    which consumers notice offsets that were given out twice.
+    """
+    existing = image.brokers.get(request.broker_id)
+    _check(image, request, existing, is_alive=False)
+    clean = existing is None or request.previous_broker_epoch == existing.epoch
+    records = missing_features(image)
+    epoch = image.offset + 1 + len(records)
+    records += [
+        _record(request, epoch),
+        BrokerRegistrationChangeRecord(
+            broker_id=request.broker_id, broker_epoch=epoch, fenced=UNFENCE
+        ),
+    ]
+    registered = BrokerImage(
+        id=request.broker_id,
+        epoch=epoch,
+        incarnation_id=request.incarnation_id,
+        endpoints={},
+        rack=request.rack,
+        fenced=False,
+        directories=tuple(request.log_dirs),
+    )
+    records += _resume(image, registered, election_of, clean)
+    return Decision(records, BrokerRegistrationResponse(broker_epoch=epoch))
+
+
+def _resume(
+    image: MetadataImage, broker: BrokerImage, election_of: ElectionOf, clean: bool
+) -> Iterable[Message]:
+    brokers = {**image.brokers, broker.id: broker}
+    for topic in image.topics.values():
+        for partition in topic.partitions.values():
+            if broker.id not in partition.replicas:
+                continue
+            target = Target.of(partition)
+            others = without(partition.isr, (broker.id,))
+            if not clean and others and broker.id in partition.isr:
+                target = target._replace(isr=others)
+            record = change_partition(
+                topic.id, partition, brokers, target, election=election_of(topic.name)
+            )
+            if record is None and not clean and partition.leader == broker.id:
+                record = PartitionChangeRecord(
+                    partition_id=partition.index, topic_id=topic.id, leader=broker.id
+                )
+            if record is not None:
+                yield record
+
+
+def missing_features(image: MetadataImage) -> list[Message]:
+    """The first broker of a cluster finalizes its features."""
+    if image.features:
+        return []
+    return [FeatureLevelRecord(name=f.name, feature_level=f.level) for f in FEATURES]
+
+
+def register_controller(
+    image: MetadataImage, request: ControllerRegistrationRequest
+) -> Decision[ControllerRegistrationResponse]:
+    """Note where a controller is found and what it can do."""
+    record = RegisterControllerRecord(
+        controller_id=request.controller_id,
+        incarnation_id=request.incarnation_id,
+        end_points=[ControllerEndpoint(**_endpoint(e)) for e in request.listeners],
+        features=[ControllerFeature(**_feature(f)) for f in request.features],
+    )
+    known = image.controllers.get(request.controller_id)
+    again = known is not None and known.incarnation_id == request.incarnation_id
+    return Decision([] if again else [record], ControllerRegistrationResponse(error_message=None))
+
+
+def _amended(
+    image: MetadataImage,
+    request: BrokerRegistrationRequest,
+    existing: BrokerImage,
+    election_of: ElectionOf,
+) -> list[Message]:
+    """The same process again: it keeps its epoch and whether it serves."""
+    lost = set(existing.directories) - set(request.log_dirs)
+    records = leave_folders(image, existing, lost, election_of) if lost else []
+    record = _record(request, existing.epoch)
+    record.fenced = existing.fenced
+    record.in_controlled_shutdown = existing.in_controlled_shutdown
+    record.cordoned_log_dirs = list(existing.cordoned_directories) or None
+    return [*records, record]
+
+
+def _check(
+    image: MetadataImage,
+    request: BrokerRegistrationRequest,
+    existing: BrokerImage | None,
+    is_alive: bool,
+) -> None:
+    if request.cluster_id != image.cluster_id:
+        raise KafkaError(
+            ErrorCode.INCONSISTENT_CLUSTER_ID,
+            f"Broker {request.broker_id} belongs to cluster {request.cluster_id}, this is cluster "
+            f"{image.cluster_id}.",
+        )
+    if existing is not None and is_alive and not _replaces(request, existing):
+        raise KafkaError(
+            ErrorCode.DUPLICATE_BROKER_REGISTRATION,
+            f"Another broker with the id {request.broker_id} is registered and alive.",
+        )
+    if request.is_migrating_zk_broker:
+        raise KafkaError(
+            ErrorCode.BROKER_ID_NOT_REGISTERED, "Brokers with ZooKeeper cannot be registered."
+        )
+    _check_folders(image, request)
+    _check_features(image.features or {f.name: f.level for f in FEATURES}, request)
+
+
+def _replaces(request: BrokerRegistrationRequest, existing: BrokerImage) -> bool:
+    """The same process, or one that could lock the folders of the old: that one is gone."""
+    return request.incarnation_id == existing.incarnation_id or not set(
+        existing.directories
+    ).isdisjoint(request.log_dirs)
+
+
+def _check_folders(image: MetadataImage, request: BrokerRegistrationRequest) -> None:
+    problem = None
+    given = set(request.log_dirs)
+    if not given:
+        problem = "No directories specified in request"
+    elif given & RESERVED:
+        problem = "Reserved directory ID in request"
+    elif repeated(request.log_dirs):
+        problem = "Duplicate directory ID in request"
+    else:
+        for broker in image.brokers.values():
+            if broker.id != request.broker_id and given & set(broker.directories):
+                problem = f"Broker {broker.id} is already registered with one of the directories"
+    if problem is not None:
+        raise KafkaError(ErrorCode.INVALID_REGISTRATION, problem)
+
+
+def _check_features(finalized: Mapping[str, int], request: BrokerRegistrationRequest) -> None:
+    """What the cluster uses, every broker must be able to."""
+    offered = {
+        feature.name: (feature.min_supported_version, feature.max_supported_version)
+        for feature in request.features
+    }
+    for name, level in finalized.items():
+        lowest, highest = offered.get(name, (0, 0))
+        if not lowest <= level <= highest:
+            raise KafkaError(
+                ErrorCode.UNSUPPORTED_VERSION,
+                f"Broker {request.broker_id} supports {name} from {lowest} to {highest}, but the "
+                f"cluster has it at {level}.",
+            )
+
+
+def _record(request: BrokerRegistrationRequest, epoch: int) -> RegisterBrokerRecord:
+    return RegisterBrokerRecord(
+        broker_id=request.broker_id,
+        incarnation_id=request.incarnation_id,
+        broker_epoch=epoch,
+        end_points=[BrokerEndpoint(**_endpoint(e)) for e in request.listeners],
+        features=[BrokerFeature(**_feature(f)) for f in request.features],
+        rack=request.rack,
+        fenced=True,
+        log_dirs=list(request.log_dirs),
+    )
+
+
+def _endpoint(given: Any) -> dict[str, Any]:
+    return {
+        "name": given.name,
+        "host": given.host,
+        "port": given.port,
+        "security_protocol": given.security_protocol,
+    }
+
+
+def _feature(given: Any) -> dict[str, Any]:
+    return {
+        "name": given.name,
+        "min_supported_version": given.min_supported_version,
+        "max_supported_version": given.max_supported_version,
+    }

@@ -1,0 +1,87 @@
+"""AssignReplicasToDirs: brokers tell in which of their folders a replica lies."""
+
+from __future__ import annotations
+
+from ottla.controller.broker_states import check_epoch
+from ottla.controller.partition_change import Target, change_partition, without
+from ottla.controller.unclean import ElectionOf
+from ottla.metadata.decision import Decision
+from ottla.metadata.image import BrokerImage, MetadataImage
+from ottla.protocol.errors import ErrorCode
+from ottla.protocol.messages.assign_replicas_to_dirs import (
+    AssignReplicasToDirsRequest,
+    AssignReplicasToDirsResponse,
+    RequestPartitionData,
+    RequestTopicData,
+    ResponseDirectoryData,
+    ResponsePartitionData,
+    ResponseTopicData,
+)
+from ottla.protocol.schema import Message
+
+
+def assign_replicas(
+    image: MetadataImage, request: AssignReplicasToDirsRequest, election_of: ElectionOf
+) -> Decision[AssignReplicasToDirsResponse]:
+    """Each replica is noted or fails by itself. One in a folder that does not work is out of sync;
+    one whose folder was missing can lead again."""
+    broker = check_epoch(image, request.broker_id, request.broker_epoch)
+    records: list[Message] = []
+    response = AssignReplicasToDirsResponse()
+    for folder in request.directories:
+        topics = [
+            _assign_topic(image, broker, folder.id, topic, election_of, records)
+            for topic in folder.topics
+        ]
+        response.directories.append(ResponseDirectoryData(id=folder.id, topics=topics))
+    return Decision(records, response)
+
+
+def _assign_topic(
+    image: MetadataImage,
+    broker: BrokerImage,
+    folder: bytes,
+    wanted: RequestTopicData,
+    election_of: ElectionOf,
+    records: list[Message],
+) -> ResponseTopicData:
+    answer = ResponseTopicData(topic_id=wanted.topic_id)
+    for item in wanted.partitions:
+        code = _assign(image, broker, folder, wanted.topic_id, item, election_of, records)
+        answer.partitions.append(
+            ResponsePartitionData(partition_index=item.partition_index, error_code=code)
+        )
+    return answer
+
+
+def _assign(
+    image: MetadataImage,
+    broker: BrokerImage,
+    folder: bytes,
+    topic_id: bytes,
+    item: RequestPartitionData,
+    election_of: ElectionOf,
+    records: list[Message],
+) -> ErrorCode:
+    topic = image.topics_by_id.get(topic_id)
+    if topic is None:
+        return ErrorCode.UNKNOWN_TOPIC_ID
+    partition = topic.partitions.get(item.partition_index)
+    if partition is None:
+        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    if broker.id not in partition.replicas:
+        return ErrorCode.NOT_LEADER_OR_FOLLOWER
+    target = Target.of(partition)
+    if not broker.has_online(folder):
+        target = target._replace(isr=without(partition.isr, (broker.id,)))
+    record = change_partition(
+        topic.id,
+        partition,
+        image.brokers,
+        target,
+        election=election_of(topic.name),
+        moved={broker.id: folder},
+    )
+    if record is not None:
+        records.append(record)
+    return ErrorCode.NONE

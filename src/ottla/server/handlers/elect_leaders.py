@@ -1,0 +1,42 @@
+"""ElectLeaders: elections by hand, preferred or unclean."""
+
+from __future__ import annotations
+
+from ottla.protocol.errors import KafkaError
+from ottla.protocol.messages.elect_leaders import (
+    ElectLeadersRequest,
+    ElectLeadersResponse,
+    PartitionResult,
+    ReplicaElectionResult,
+)
+from ottla.server.context import RequestContext
+
+FIRST_WITH_ERROR_CODE = 1
+
+
+async def handle(context: RequestContext, request: ElectLeadersRequest) -> ElectLeadersResponse:
+    try:
+        return await context.node.controller.elect_leaders(request)
+    except KafkaError as error:
+        response = refuse(request, error)
+        if context.api_version >= FIRST_WITH_ERROR_CODE:
+            response.error_code = error.code
+        return response
+
+
+def refuse(request: ElectLeadersRequest, error: KafkaError) -> ElectLeadersResponse:
+    """Each partition has the error: the oldest version has no other place for it."""
+    return ElectLeadersResponse(
+        replica_election_results=[
+            ReplicaElectionResult(
+                topic=wanted.topic,
+                partition_result=[
+                    PartitionResult(
+                        partition_id=index, error_code=error.code, error_message=error.message
+                    )
+                    for index in wanted.partitions
+                ],
+            )
+            for wanted in request.topic_partitions or ()
+        ]
+    )

@@ -226,6 +226,12 @@ class LogManager:
         """The folders that take partitions now, for the registration with the controller."""
         return [log_dir.id for log_dir in self.online_dirs()]
 
+    def directory_id(self, path: str) -> bytes:
+        """Of a data folder of this node."""
+        log_dir = self._find_dir(path)
+        assert log_dir is not None, f"{path} is not a data folder of this node"
+        return log_dir.id
+
     def is_offline(self, directory_id: bytes) -> bool:
         """Does a replica in this folder have to wait until the folder is back?
 

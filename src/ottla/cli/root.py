@@ -24,6 +24,7 @@ MODULES = {
     "transactions": "ottla.cli.transactions",
     "cluster": "ottla.cli.cluster",
     "log-dirs": "ottla.cli.log_dirs",
+    "storage": "ottla.cli.storage",
     "dump-log": "ottla.cli.dump_log",
     "perf": "ottla.cli.perf",
     "pipeline": "ottla.cli.pipeline",

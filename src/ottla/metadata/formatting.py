@@ -1,0 +1,83 @@
+"""What `storage format` leaves in a log folder for the first start of a cluster, as Kafka does.
+
+__cluster_metadata-0/00000000000000000000-0000000000.checkpoint   the first voters, if they may
+                                                                  change while the cluster runs
+bootstrap.checkpoint                                              the first feature levels
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Mapping
+from typing import Final, NamedTuple
+
+from ottla.metadata.image import METADATA_TOPIC
+from ottla.metadata.records import METADATA_VERSION_FEATURE, decode_record, encode_record
+from ottla.protocol.control_records.k_raft_version_record import KRaftVersionRecord
+from ottla.protocol.metadata_records.feature_level_record import FeatureLevelRecord
+from ottla.quorum import snapshot_files
+from ottla.raft.ids import Endpoint, ReplicaKey
+from ottla.raft.log_view import BOOTSTRAP_SNAPSHOT
+from ottla.raft.voters import VersionRange, Voter, VoterSet
+from ottla.records.reader import read_records
+from ottla.runtime.disk import Disk
+
+FEATURES_NAME: Final = "bootstrap.checkpoint"
+KRAFT_VERSION_FEATURE: Final = "kraft.version"
+KRAFT_VERSIONS: Final = VersionRange(0, 1)
+
+
+class FirstVoter(NamedTuple):
+    id: int
+    directory_id: bytes
+    host: str
+    port: int
+
+
+def write_first_voters(
+    disk: Disk, log_dir: str, voters: Iterable[FirstVoter], *, listener: str, now_ms: int
+) -> None:
+    """`log_dir` is the folder of the metadata log; the same voters belong to all controllers."""
+    voter_set = VoterSet(
+        Voter(
+            ReplicaKey.of(one.id, one.directory_id),
+            (Endpoint(listener, one.host, one.port),),
+            KRAFT_VERSIONS,
+        )
+        for one in voters
+    )
+    control = [KRaftVersionRecord(k_raft_version=1), voter_set.to_record()]
+    content = snapshot_files.snapshot_batches((), control, epoch=0, timestamp_ms=now_ms)
+    directory = f"{log_dir}/{METADATA_TOPIC}-0"
+    disk.make_dirs(directory)
+    snapshot_files.write(disk, directory, snapshot_files.name_of(BOOTSTRAP_SNAPSHOT), content)
+
+
+def write_first_features(
+    disk: Disk, log_dir: str, levels: Mapping[str, int], *, now_ms: int
+) -> None:
+    """`metadata.version` comes first: it says how to read what follows."""
+    names = sorted(levels, key=lambda name: (name != METADATA_VERSION_FEATURE, name))
+    records = [
+        encode_record(FeatureLevelRecord(name=name, feature_level=levels[name])) for name in names
+    ]
+    content = snapshot_files.snapshot_batches([records], (), epoch=0, timestamp_ms=now_ms)
+    snapshot_files.write(disk, log_dir, FEATURES_NAME, content)
+
+
+def read_first_features(disk: Disk, log_dir: str) -> dict[str, int]:
+    """The levels chosen when the folder was formatted; none where it was not.
+
+    `SnapshotDamaged` if the file is not whole.
+    """
+    path = f"{log_dir}/{FEATURES_NAME}"
+    levels: dict[str, int] = {}
+    if not disk.exists(path):
+        return levels
+    for header, batch in snapshot_files.read_batches(disk, path):
+        if header.is_control:
+            continue
+        for record in read_records(batch):
+            message = decode_record(record.value or b"")
+            if isinstance(message, FeatureLevelRecord):
+                levels[message.name] = message.feature_level
+    return levels

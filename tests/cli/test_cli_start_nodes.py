@@ -1,0 +1,204 @@
+"""`ottla start --nodes`: a cluster on one machine, as its users see it."""
+
+from __future__ import annotations
+
+import os
+import re
+import signal
+import socket
+import subprocess
+import time
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import pytest
+from cli_tools import PROGRAM, call, eventually, execute
+
+from ottla.cli.child_node import LINE_BYTES_MAX, Lines, reason_of
+from ottla.cli.nodes_folder import FolderUnusable, node_settings, prepare, read
+from ottla.cli.start_nodes import RESTART_PAUSES_S, STEADY_S, Restarts
+
+pytestmark = pytest.mark.ottla_only
+
+READY = re.compile(
+    r"Ottla \S+ ready in \d+\.\d\d s: (?P<places>.+), data in (?P<folder>.+) \(3 nodes\)\n"
+)
+
+
+class Running:
+    def __init__(self, process: subprocess.Popen[str], places: list[str], errors: Path) -> None:
+        self.process = process
+        self.places = places
+        self._errors = errors
+
+    @property
+    def errors(self) -> str:
+        return self._errors.read_text()
+
+    def children(self) -> list[int]:
+        listed = Path(f"/proc/{self.process.pid}/task/{self.process.pid}/children").read_text()
+        return [int(one) for one in listed.split()]
+
+    def cluster(self) -> dict[str, object]:
+        found: dict[str, object] = call("cluster", "-b", ",".join(self.places), "--json").json
+        return found
+
+
+@contextmanager
+def three_nodes(folder: Path, *options: str) -> Iterator[Running]:
+    errors = folder / "errors"
+    with errors.open("w") as target:
+        process = subprocess.Popen(
+            [PROGRAM, "start", "--nodes", "3", "--data", str(folder / "data"), *options],
+            stdout=subprocess.PIPE,
+            stderr=target,
+            text=True,
+        )
+    try:
+        assert process.stdout is not None
+        line = process.stdout.readline()
+        ready = READY.fullmatch(line)
+        assert ready, line + errors.read_text()
+        yield Running(process, ready["places"].split(", "), errors)
+    finally:
+        if process.poll() is None:
+            process.send_signal(signal.SIGINT)
+        try:
+            process.communicate(timeout=60)
+        except subprocess.TimeoutExpired:
+            process.kill()
+            raise
+
+
+def free_run_of_ports(count: int) -> int:
+    """A port that is free, and so are those behind it."""
+    for _ in range(100):
+        with socket.socket() as first:
+            first.bind(("127.0.0.1", 0))
+            port = int(first.getsockname()[1])
+            try:
+                for number in range(port + 1, port + count):
+                    with socket.socket() as probe:
+                        probe.bind(("127.0.0.1", number))
+            except OSError:
+                continue
+        return port
+    raise AssertionError("no free ports")
+
+
+@pytest.mark.skipif(not Path("/proc/self").exists(), reason="looks at /proc")
+def test_a_cluster_starts_survives_a_death_and_ends_properly(tmp_path: Path) -> None:
+    first = free_run_of_ports(3)
+    with three_nodes(tmp_path, "--listener", f"127.0.0.1:{first}") as running:
+        assert running.places == [f"127.0.0.1:{first + n}" for n in range(3)]
+        found = running.cluster()
+        assert [one["id"] for one in found["brokers"]] == [1, 2, 3]  # type: ignore[attr-defined]
+        before = running.children()
+        assert len(before) == 3
+        os.kill(before[0], signal.SIGKILL)
+        eventually(lambda: "node 1 killed by SIGKILL" in running.errors)
+        eventually(lambda: len(set(running.children()) - set(before)) == 1)
+        eventually(lambda: all(not one["fenced"] for one in running.cluster()["brokers"]), 20)  # type: ignore[attr-defined]
+        assert len(running.cluster()["brokers"]) == 3  # type: ignore[arg-type]
+        ended = running.children()
+        began = time.monotonic()
+        running.process.send_signal(signal.SIGINT)
+        assert running.process.wait(60) == 0, running.errors
+        assert time.monotonic() - began < 20
+        assert not any(Path(f"/proc/{pid}").exists() for pid in ended)
+    for number in (1, 2, 3):
+        assert (tmp_path / "data" / f"node{number}" / ".kafka_cleanshutdown").exists()
+
+
+def test_a_restart_finds_the_same_cluster(tmp_path: Path) -> None:
+    with three_nodes(tmp_path, "--listener", "127.0.0.1:0") as running:
+        before, places = running.cluster()["cluster_id"], running.places
+        assert call("topics", "create", "kept", "-b", places[0]).code == 0
+    with three_nodes(tmp_path, "--listener", "127.0.0.1:0") as running:
+        assert running.places == places
+        assert running.cluster()["cluster_id"] == before
+        topics = call("topics", "list", "-b", places[0], "--json").json
+        assert "kept" in [one["name"] for one in topics]
+
+
+# The folder
+
+
+def test_the_first_nodes_stay_the_voters(tmp_path: Path) -> None:
+    made = prepare(tmp_path, 3, 9092)
+    assert read(tmp_path) == made
+    assert prepare(tmp_path, 3, 9092) == made
+    grown = prepare(tmp_path, 4, 9092)
+    assert grown.controller_ports == made.controller_ports
+    assert grown.cluster_id == made.cluster_id
+    fourth = node_settings(grown, 4, "127.0.0.1", {})
+    assert fourth["process.roles"] == "broker"
+    assert fourth["listeners"] == "PLAINTEXT://127.0.0.1:9095"
+    assert fourth["controller.quorum.voters"].count("@") == 3
+    with pytest.raises(FolderUnusable, match="holds 4 nodes: give --nodes 4"):
+        prepare(tmp_path, 3, 9092)
+
+
+def test_a_controller_port_that_was_taken_is_replaced(tmp_path: Path) -> None:
+    made = prepare(tmp_path, 3, 9092)
+    with socket.socket() as taken:
+        taken.bind(("127.0.0.1", made.controller_ports[1]))
+        taken.listen()
+        again = prepare(tmp_path, 3, 9092)
+    assert again.controller_ports[0::2] == made.controller_ports[0::2]
+    assert again.controller_ports[1] != made.controller_ports[1]
+
+
+def test_folders_are_not_mixed_up(tmp_path: Path) -> None:
+    prepare(tmp_path / "several", 3, 9092)
+    single = execute("start", "--data", tmp_path / "several", "--listener", "127.0.0.1:0")
+    assert single.code == 2
+    assert "start them with --nodes" in single.err
+    (tmp_path / "one").mkdir()
+    (tmp_path / "one" / "meta.properties").touch()
+    several = execute("start", "--nodes", "3", "--data", tmp_path / "one")
+    assert several.code == 2
+    assert "start it without --nodes" in several.err
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["-o", "node.id=7"], "every node has its own node.id"),
+        (["-o", "num.partitions=many"], "num.partitions"),
+        (["-l", "127.0.0.1:1", "-l", "127.0.0.1:2"], "one --listener"),
+        (["-l", "127.0.0.1:65534"], "only 65535 ports"),
+    ],
+)
+def test_wishes_that_do_not_fit_are_told(tmp_path: Path, options: list[str], words: str) -> None:
+    outcome = execute("start", "--nodes", "3", "--data", tmp_path / "data", *options)
+    assert outcome.code == 2
+    assert words in outcome.err
+    assert "Traceback" not in outcome.err
+
+
+# Supervision
+
+
+def test_pauses_grow_until_a_node_is_left_alone() -> None:
+    restarts = Restarts()
+    assert [restarts.after(1.0) for _ in RESTART_PAUSES_S] == list(RESTART_PAUSES_S)
+    assert restarts.after(1.0) is None
+    steady = Restarts()
+    assert [steady.after(STEADY_S) for _ in range(20)] == [RESTART_PAUSES_S[0]] * 20
+
+
+def test_reasons_are_in_words() -> None:
+    assert reason_of(-9, "whatever") == "killed by SIGKILL"
+    assert reason_of(1, "ottla: the disk is full") == "ended with code 1: the disk is full"
+    assert reason_of(0, "") == "ended with code 0"
+
+
+def test_lines_come_out_whole_and_bounded() -> None:
+    lines = Lines()
+    assert lines.feed(b"a\nb") == ["a"]
+    assert lines.feed(b"c\n\xff\n") == ["bc", "\ufffd"]
+    assert lines.feed(b"x" * (LINE_BYTES_MAX + 1)) == ["x" * (LINE_BYTES_MAX + 1)]
+    assert lines.feed(b"rest") == []
+    assert lines.end() == ["rest"]

@@ -1,0 +1,155 @@
+"""`ottla storage`: formatting data folders and looking at them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import pytest
+from bench.brokers import run_java
+from cli_tools import call
+
+from ottla.metadata.formatting import read_first_features
+from ottla.protocol.uuids import from_text
+from ottla.runtime.os_disk import OsDisk
+from ottla.storage.meta_properties import read_meta_properties
+
+pytestmark = pytest.mark.ottla_only
+
+CLUSTER = "MkU3OEVBNTcwNTJENDM2Qg"
+BOOTSTRAP = "__cluster_metadata-0/00000000000000000000-0000000000.checkpoint"
+
+
+def properties(folder: Path, **changes: str) -> Path:
+    lines = {
+        "node.id": "1",
+        "process.roles": "broker,controller",
+        "listeners": "PLAINTEXT://127.0.0.1:9092,CONTROLLER://127.0.0.1:9093",
+        "controller.listener.names": "CONTROLLER",
+        "controller.quorum.bootstrap.servers": "127.0.0.1:9093",
+        "log.dirs": f"{folder}/a,{folder}/b",
+        **{key.replace("_", "."): value for key, value in changes.items()},
+    }
+    file = folder / "server.properties"
+    file.write_text("".join(f"{key}={value}\n" for key, value in lines.items()))
+    return file
+
+
+def test_a_random_uuid_is_one() -> None:
+    text = call("storage", "random-uuid").text.strip()
+    assert len(from_text(text)) == 16
+    assert not text.startswith("-")
+
+
+def test_formatted_folders_say_whose_they_are(tmp_path: Path) -> None:
+    file = properties(tmp_path)
+    before = call("storage", "info", "-c", file)
+    assert before.code == 1
+    assert f"{tmp_path}/a does not exist" in before.text
+    done = call("storage", "format", "-c", file, "-t", CLUSTER, "--standalone")
+    assert done.code == 0, done.err
+    assert (tmp_path / "a" / BOOTSTRAP).exists()
+    assert not (tmp_path / "b" / BOOTSTRAP).exists()
+    told = call("storage", "info", "-c", file, "--json")
+    assert told.code == 0
+    assert [(one["cluster_id"], one["node_id"]) for one in told.json["folders"]] == [
+        (CLUSTER, 1),
+        (CLUSTER, 1),
+    ]
+    assert told.json["problems"] == []
+
+
+def test_what_is_formatted_is_left_alone(tmp_path: Path) -> None:
+    file = properties(tmp_path)
+    options = ("storage", "format", "-c", file, "-N")
+    assert call(*options, "-t", CLUSTER).code == 0
+    again = call(*options, "-t", CLUSTER)
+    assert again.code == 1
+    assert "--ignore-formatted" in again.err
+    before = read_meta_properties(OsDisk(), f"{tmp_path}/a")
+    (tmp_path / "b" / "meta.properties").unlink()
+    assert call(*options, "-t", CLUSTER, "--ignore-formatted").code == 0
+    assert read_meta_properties(OsDisk(), f"{tmp_path}/a") == before
+    assert read_meta_properties(OsDisk(), f"{tmp_path}/b") is not None
+    other = call(*options, "-t", "other", "--ignore-formatted")
+    assert other.code == 1
+    assert f"belongs to cluster {CLUSTER}" in other.err
+
+
+def test_initial_controllers_decide_the_id_of_the_metadata_folder(tmp_path: Path) -> None:
+    file = properties(tmp_path)
+    ids = [call("storage", "random-uuid").text.strip() for _ in range(3)]
+    voters = ",".join(f"{n}@127.0.0.1:{9090 + n}:{one}" for n, one in enumerate(ids))
+    done = call("storage", "format", "-c", file, "-t", CLUSTER, "-I", voters)
+    assert done.code == 0, done.err
+    found = read_meta_properties(OsDisk(), f"{tmp_path}/a")
+    assert found is not None
+    assert found.directory_id == from_text(ids[1])
+    other = read_meta_properties(OsDisk(), f"{tmp_path}/b")
+    assert other is not None
+    assert other.directory_id not in map(from_text, ids)
+
+
+def test_a_quorum_must_be_told(tmp_path: Path) -> None:
+    outcome = call("storage", "format", "-c", properties(tmp_path), "-t", CLUSTER)
+    assert outcome.code == 1
+    assert "--standalone, --initial-controllers or --no-initial-controllers" in outcome.err
+    fixed = properties(
+        tmp_path,
+        controller_quorum_voters="1@127.0.0.1:9093",
+        controller_quorum_bootstrap_servers="",
+    )
+    assert call("storage", "format", "-c", fixed, "-t", CLUSTER).code == 0
+    assert not (tmp_path / "a" / BOOTSTRAP).exists()
+
+
+def test_features_have_levels(tmp_path: Path) -> None:
+    file = properties(tmp_path)
+    options = ("storage", "format", "-c", file, "-t", CLUSTER, "-s", "--feature")
+    for wrong, words in (
+        ("transaction.version=9", "levels are 0 to 2"),
+        ("transaction.version=two", "the level is a number"),
+        ("no.such=1", "not one of kraft.version, metadata.version, transaction.version"),
+        ("kraft.version=0", "leave it out"),
+    ):
+        outcome = call(*options, wrong)
+        assert outcome.code == 1
+        assert words in outcome.err
+    assert call(*options, "transaction.version=1").code == 0
+    assert read_first_features(OsDisk(), f"{tmp_path}/a")["transaction.version"] == 1
+
+
+@pytest.mark.parametrize(
+    ("options", "words"),
+    [
+        (["-s", "-N"], "exclude each other"),
+        (["-I", "1@host:x:y"], "is no id@host:port:directory"),
+        (["-I", "rubbish"], "is no id@host:port:directory"),
+    ],
+)
+def test_mistakes_are_told_before_anything_is_written(
+    tmp_path: Path, options: list[str], words: str
+) -> None:
+    outcome = call("storage", "format", "-c", properties(tmp_path), "-t", CLUSTER, *options)
+    assert outcome.code in (1, 2)
+    assert words in outcome.err
+    assert not (tmp_path / "a").exists()
+
+
+def test_problems_of_the_file_are_told(tmp_path: Path) -> None:
+    assert "cannot read" in call("storage", "info", "-c", tmp_path / "none").err
+    bad = properties(tmp_path, num_partitions="many")
+    assert "num.partitions" in call("storage", "info", "-c", bad).err
+
+
+def test_kafka_reads_what_was_formatted(tmp_path: Path, kafka_libs: Path) -> None:
+    file = properties(tmp_path)
+    assert call("storage", "format", "-c", file, "-t", CLUSTER, "-s").code == 0
+    told = run_java(kafka_libs, "kafka.tools.StorageTool", "info", "-c", str(file)).stdout
+    assert f"cluster.id={CLUSTER}" in told
+    assert "problem" not in told
+    decoder = "org.apache.kafka.tools.DumpLogSegments"
+    for name in ("bootstrap.checkpoint", BOOTSTRAP):
+        place = str(tmp_path / "a" / name)
+        dumped = run_java(kafka_libs, decoder, "--cluster-metadata-decoder", "--files", place)
+        assert "SnapshotFooter" in dumped.stdout
+        assert "isvalid: false" not in dumped.stdout

@@ -161,6 +161,12 @@ class BrokerConfig:
         return self._endpoints.advertised
 
     @property
+    def inter_broker_listener_name(self) -> str:
+        """The listener by which brokers reach each other."""
+        named = self._values["inter.broker.listener.name"]
+        return str(named or self._values["security.inter.broker.protocol"]).upper()
+
+    @property
     def log_dirs(self) -> tuple[str, ...]:
         return tuple(map(_plain_path, self._values["log.dirs"] or self._values["log.dir"]))
 

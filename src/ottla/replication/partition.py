@@ -1,51 +1,69 @@
-"""One replica of a partition on this broker: its log, and how much of it clients may rely on.
+"""A partition as this broker has it: what it does as the leader, and what as a follower.
 
-Two offsets tell the story of an appended record:
+The metadata says which of the two it is (`lead`, `follow`). A leader takes records from clients,
+gives them to followers and decides, by what their fetches tell (`leader_state.py`), how far they
+are committed. A follower's log is what its leader's is, and it takes the leader's word for the rest
+(`follower_state.py` has what it decides, `fetcher.py` moves the bytes).
 
-- `settled_offset`: up to here this broker has done what its flush settings ask for
-  (`flush.messages`); an `acks=1` producer is answered when it passes its records.
-- `high_watermark`: up to here every in-sync replica has settled; consumers see this much and an
-  `acks=all` producer is answered here. With one replica the two move together.
-
-A third one, the `last_stable_offset`, is for readers of committed data: it stays at the beginning
-of the oldest open transaction until the end of that is below the high watermark.
+A leader of a single replica has no followers to think of: `leading` is None then, and what is
+settled is committed.
 """
 
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Final, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple, Protocol
 
 from ottla.buffers import Buffer
+from ottla.metadata.image import PartitionImage
 from ottla.protocol.errors import ErrorCode, KafkaError
 from ottla.records.control import end_txn_marker
 from ottla.records.header import TRANSACTIONAL_BIT, BatchHeader, read_header
-from ottla.runtime.disk import FileSlice
+from ottla.replication.following import FollowingReplica
+from ottla.replication.leader_state import LeaderState
+from ottla.replication.replica import NEVER, Waiter
+from ottla.storage.errors import OffsetOutOfRange
 from ottla.storage.log import Appended, Log
-from ottla.storage.log_reading import LogSlice
 from ottla.storage.producer_checks import (
     check_coordinated,
     check_marker,
     check_produced,
     has_transaction,
 )
-from ottla.storage.transaction_index import AbortedTransaction
 from ottla.storage.verification import Verification
 
-NEVER: Final = 2**63 - 1
-"""The default of `flush.messages`: the operating system decides when to write back."""
+if TYPE_CHECKING:
+    from ottla.replication.cluster_view import ClusterView
+
+__all__ = ["FollowerFetch", "Partition", "Reader", "TransactionEnd", "Waiter"]
 
 
-class Waiter(Protocol):
-    """Somebody who waits in purgatory for this partition."""
+class Reader(Protocol):
+    """The fetch session of one follower, as far as this partition is in it."""
 
-    def advanced(self, partition: Partition, gained_bytes: int) -> None:
-        """More of the log became visible."""
+    def appended(self, partition: Partition, offset: int) -> None:
+        """There is more to copy, from `offset` on."""
+        ...
+
+    def marked(self, partition: Partition) -> None:
+        """The high watermark or the start of the log moved."""
         ...
 
     def disturbed(self, partition: Partition) -> None:
-        """The partition went offline, was deleted or changed its leader: look again."""
+        """This broker no longer leads it, or not in the same epoch, or it went offline."""
         ...
+
+
+class FollowerFetch(NamedTuple):
+    """What a follower says of itself when it asks for records."""
+
+    follower_id: int
+    broker_epoch: int
+    leader_epoch: int
+    offset: int
+    last_epoch: int
+    """The epoch of its last record, -1 if it has none."""
+    log_start_offset: int
 
 
 class TransactionEnd(NamedTuple):
@@ -59,26 +77,18 @@ class TransactionEnd(NamedTuple):
     """The protocol by which it ended; from 2 on the epoch is above that of the records."""
 
 
-class Partition:
+class Partition(FollowingReplica):
     __slots__ = (
-        "_appended_bytes",
-        "_create_log",
         "_flush_soon",
         "_flushing",
-        "_transaction_starts",
-        "_visible_bytes",
-        "error",
-        "high_watermark",
-        "index",
+        "_view",
+        "is_leader",
         "isr",
-        "leader_epoch",
-        "leader_id",
-        "log",
+        "leading",
         "min_insync_replicas",
-        "settled_offset",
-        "topic",
-        "topic_id",
-        "waiters",
+        "partition_epoch",
+        "readers",
+        "replica_count",
     )
 
     def __init__(
@@ -88,33 +98,116 @@ class Partition:
         index: int,
         create_log: Callable[[Partition], Log],
         flush_soon: Callable[[Partition], None],
+        view: ClusterView | None = None,
     ) -> None:
-        self.topic = topic
-        self.topic_id = topic_id
-        self.index = index
-        self.leader_id = -1
-        self.leader_epoch = -1
+        """Without a `view` there is no cluster around it: it leads, and has no followers."""
+        super().__init__(topic, topic_id, index, create_log)
+        self.is_leader = view is None
         self.isr: tuple[int, ...] = ()
+        self.replica_count = 1
+        self.partition_epoch = -1
         self.min_insync_replicas = 1
-        self.error: ErrorCode | None = None
-        """Why it cannot be used now (its log dir is offline, it is being deleted), if so."""
-        self.waiters: dict[Waiter, None] = {}
-        self._create_log = create_log
+        self.leading: LeaderState | None = None
+        """The followers, while this broker leads and has any."""
+        self.readers: dict[int, Reader] = {}
+        """By follower: the session in which it fetches."""
+        self._view = view
         self._flush_soon = flush_soon
         self._flushing = False
-        self._appended_bytes = self._visible_bytes = 0
-        self._transaction_starts: dict[int, int] = {}
-        """For the first offset of each open transaction: how many bytes were appended before."""
-        self.log: Log | None = None
-        """None until the first use: a topic of thousands of partitions is created in no time, and
-        its folders are made in the background or when they are needed, whichever is first."""
-        self.settled_offset = self.high_watermark = 0
 
-    def attach(self, log: Log) -> None:
-        """Take over a log that was loaded or created: all that recovery left of it is visible."""
-        self.log = log
-        self.settled_offset = self.high_watermark = log.end_offset
-        self._transaction_starts = dict.fromkeys(log.producers.ongoing, self._visible_bytes)
+    # --- roles ----------------------------------------------------------------------------------
+
+    def lead(self, assigned: PartitionImage) -> bool:
+        """The metadata names this broker as the leader; whether a new term begins with it."""
+        if not self._take(assigned):
+            return False
+        view = self._view
+        assert view is not None
+        now_ms = view.now_ms()
+        new_term = not self.is_leader or self.leader_epoch != assigned.leader_epoch
+        if new_term:
+            self._stop_readers()
+            self._begin_term(assigned)
+        end_offset = 0 if self.log is None else self.log.end_offset
+        if len(assigned.replicas) == 1:
+            self.leading = None
+        elif self.leading is None:
+            self.leading = LeaderState(view.node_id, assigned, end_offset, now_ms)
+        else:
+            self.leading.update(assigned, end_offset, now_ms)
+        self._take_isr()
+        for gone in self.readers.keys() - set(assigned.replicas):
+            self.readers.pop(gone).disturbed(self)
+        if self.log is not None:
+            self._update_high_watermark()
+        if new_term:
+            self._disturb()
+        return new_term
+
+    def _begin_term(self, assigned: PartitionImage) -> None:
+        if not self.is_leader:
+            self.leading = None  # what was known of followers is of another term
+        self.is_leader = True
+        self.leader_id, self.leader_epoch = assigned.leader, assigned.leader_epoch
+        if self.log is not None:
+            self.log.assign_epoch(self.leader_epoch)
+            self._settle_or_flush(self.log)
+
+    def follow(self, assigned: PartitionImage) -> bool:
+        """Another broker leads, or nobody; whether that is news to a fetcher."""
+        if not self._take(assigned):
+            return False
+        new_term = self.is_leader or self.leader_epoch != assigned.leader_epoch
+        self.is_leader = False
+        self.leading = None
+        self.leader_id, self.leader_epoch = assigned.leader, assigned.leader_epoch
+        self.isr = assigned.isr
+        if new_term:
+            self._stop_readers()
+            self._disturb()
+        return new_term
+
+    def _take(self, assigned: PartitionImage) -> bool:
+        """False for news that are older than what is known."""
+        if assigned.leader_epoch < self.leader_epoch:
+            return False
+        self.replica_count = len(assigned.replicas)
+        self.partition_epoch = max(self.partition_epoch, assigned.partition_epoch)
+        if self.leading is None:
+            self.isr = assigned.isr
+        return True
+
+    def _take_isr(self) -> None:
+        if self.leading is not None:
+            self.isr = self.leading.isr
+            self.partition_epoch = self.leading.partition_epoch
+
+    def _stop_readers(self) -> None:
+        readers, self.readers = self.readers, {}
+        for reader in readers.values():
+            reader.disturbed(self)
+
+    def attach(self, log: Log, high_watermark: int | None = None) -> None:
+        if high_watermark is None and self.replica_count > 1:
+            high_watermark = log.log_start_offset
+        super().attach(log, high_watermark)
+        if self.is_leader and self.leader_epoch >= 0:
+            log.assign_epoch(self.leader_epoch)
+            self._update_high_watermark()
+
+    def set_error(self, error: ErrorCode) -> None:
+        super().set_error(error)
+        self._stop_readers()
+
+    def not_leader(self) -> KafkaError:
+        return KafkaError(
+            ErrorCode.NOT_LEADER_OR_FOLLOWER,
+            f"{self} is led by {self.leader_id} in epoch {self.leader_epoch}",
+        )
+
+    def check_leading(self) -> None:
+        if not self.is_leader:
+            raise self.not_leader()
 
     # --- writing --------------------------------------------------------------------------------
 
@@ -124,12 +217,17 @@ class Partition:
         """Append a validated batch as the leader. What it carries of a producer has to be of its
         latest epoch, unless the caller has `checked` more than that."""
         log = self.usable_log()
+        if not self.is_leader:
+            raise self.not_leader()
         if header[9] >= 0 and not checked:
             check_coordinated(log.producers, header)
         appended = log.append(batch, header, self.leader_epoch, now_ms)
         if header[5] & TRANSACTIONAL_BIT and appended[0] in log.producers.ongoing:
             self._transaction_starts[appended[0]] = self._appended_bytes
         self._appended_bytes += len(batch)
+        if self.readers:
+            for reader in self.readers.values():
+                reader.appended(self, appended[0])
         if self._flushing:
             return appended  # Visible once the flush under way, or the one after it, is done.
         if _flush_is_due(log):
@@ -151,6 +249,8 @@ class Partition:
         """Append the batch of an idempotent client, unless it is here already: then, where that is
         and its timestamp."""
         log = self.usable_log()
+        if not self.is_leader:
+            raise self.not_leader()
         known = check_produced(log.producers, header, verification, must_verify=must_verify)
         if known is None:
             return self.append(batch, header, now_ms, checked=True), None
@@ -170,6 +270,7 @@ class Partition:
             timestamp_ms=now_ms,
         )
         header = read_header(batch)
+        self.check_leading()
         producers = self.usable_log().producers
         check_marker(producers, header, end.coordinator_epoch, end.transaction_version)
         return self.append(batch, header, now_ms, checked=True)
@@ -195,6 +296,8 @@ class Partition:
             producer_id, epoch, header[11], now_ms, epochs_grow=epochs_grow
         )
 
+    # --- settling and committing ----------------------------------------------------------------
+
     def begin_flush(self) -> tuple[int, int]:
         """What the flush that starts now will cover: (end offset, bytes appended so far)."""
         return self.usable_log().end_offset, self._appended_bytes
@@ -202,114 +305,145 @@ class Partition:
     def end_flush(self, covered: tuple[int, int]) -> bool:
         """A flush is done; True if another one is due at once (its group commit has gathered)."""
         log = self.log
-        if log is None or self.error is not None:
+        if log is None or self.error is not None or not self.is_leader:
             self._flushing = False
             return False
+        due = _flush_is_due(log)
+        if due:
+            # Not `covered` alone: the log may have been cut while the flush was under way.
+            self._settle(min(covered[0], log.recovery_point), covered[1])
+        else:
+            self._flushing = False
+            self._settle(log.end_offset, self._appended_bytes)
+        if self.leading is not None:
+            for waiter in list(self.waiters):  # some wait for no more than this broker's disk
+                waiter.advanced(self, 0)
+        return due
+
+    def _settle_or_flush(self, log: Log) -> None:
+        if self._flushing:
+            return
         if _flush_is_due(log):
-            self._settle(*covered)
-            return True
-        self._flushing = False
-        self._settle(log.end_offset, self._appended_bytes)
-        return False
+            self._flushing = True
+            self._flush_soon(self)
+        else:
+            self.settled_offset = log.end_offset
 
     def _settle(self, offset: int, appended_bytes: int) -> None:
         self.settled_offset = offset
-        if offset > self.high_watermark:
-            self.high_watermark = offset
-            gained_bytes = appended_bytes - self._visible_bytes
-            self._visible_bytes = appended_bytes
-            if self._transaction_starts:
-                self._forget_transactions()
-            if self.waiters:
-                for waiter in list(self.waiters):
-                    waiter.advanced(self, gained_bytes)
+        if self.leading is not None:
+            self._update_high_watermark()
+        elif offset > self.high_watermark:
+            self._advance(offset, appended_bytes)
 
-    def _forget_transactions(self) -> None:
-        """Those that ended below the high watermark hold nobody back any more."""
-        assert self.log is not None
-        producers = self.log.producers
-        if not producers.unreplicated:
+    def _update_high_watermark(self) -> None:
+        """It never goes back on a leader, and stays where it is while too few are in sync."""
+        leading = self.leading
+        if leading is None:
+            offset = self.settled_offset
+        elif leading.lacks_replicas(self.min_insync_replicas):
             return
-        producers.forget_replicated(self.high_watermark)
-        stable_offset = self.last_stable_offset
-        starts = self._transaction_starts
-        while starts and (first := next(iter(starts))) < stable_offset:
-            del starts[first]
+        else:
+            view = self._view
+            assert view is not None
+            offset = leading.high_watermark(
+                self.settled_offset, view.now_ms(), view.lag_max_ms, view.is_eligible
+            )
+        if offset > self.high_watermark:
+            self._advance(offset, self._visible_at(offset))
+            for reader in self.readers.values():
+                reader.marked(self)
 
     @property
     def lacks_replicas(self) -> bool:
         """Whether `acks=all` must be refused for want of in-sync replicas."""
-        return len(self.isr) < self.min_insync_replicas
+        return len(self.isr) < min(self.min_insync_replicas, self.replica_count)
 
-    # --- reading --------------------------------------------------------------------------------
+    # --- followers ------------------------------------------------------------------------------
 
-    @property
-    def last_stable_offset(self) -> int:
-        """Up to here no transaction is open; without transactions, the high watermark."""
-        log = self.log
-        if log is not None:
-            producers = log.producers
-            if producers.ongoing or producers.unreplicated:
-                unstable = producers.first_unstable_offset(self.high_watermark)
-                if unstable is not None and unstable < self.high_watermark:
-                    return max(unstable, log.log_start_offset)
-        return self.high_watermark
-
-    @property
-    def stable_bytes(self) -> int:
-        """How many of the bytes appended in this life of the broker are below the last stable
-        offset: its growth tells readers of committed data how much more there is for them."""
-        # The oldest one: those before it were forgotten when the high watermark passed their ends.
-        bytes_before = next(iter(self._transaction_starts.values()), self._visible_bytes)
-        return min(bytes_before, self._visible_bytes)
-
-    @property
-    def log_start_offset(self) -> int:
-        return self.usable_log().log_start_offset
-
-    def read(self, offset: int, bytes_max: int, *, min_one: bool) -> FileSlice | None:
-        return self.usable_log().read(offset, bytes_max, self.high_watermark, min_one=min_one)
-
-    def read_committed(
-        self, offset: int, bytes_max: int, *, min_one: bool
-    ) -> tuple[LogSlice | None, list[AbortedTransaction]]:
-        """Up to the last stable offset, and which transactions in there were aborted."""
+    def take_fetch(self, fetch: FollowerFetch, now_ms: int) -> tuple[int, int] | None:
+        """A follower asks for what comes after its records. If its log has parted from this one:
+        (epoch, end offset) up to which they may agree, and then the fetch counts for nothing."""
+        leading = self._leading_for(fetch)
         log = self.usable_log()
-        records = log.read(offset, bytes_max, self.last_stable_offset, min_one=min_one)
-        return records, [] if records is None else log.aborted_transactions_in(offset, records)
-
-    def check_leader_epoch(self, known_epoch: int) -> None:
-        """Refuse a client that follows another leader than this one; -1 knows none."""
-        if known_epoch < 0 or known_epoch == self.leader_epoch:
-            return
-        if known_epoch < self.leader_epoch:
-            raise KafkaError(
-                ErrorCode.FENCED_LEADER_EPOCH,
-                f"{self} is at leader epoch {self.leader_epoch}, the request at {known_epoch}",
-            )
-        raise KafkaError(
-            ErrorCode.UNKNOWN_LEADER_EPOCH,
-            f"{self} is at leader epoch {self.leader_epoch}, not yet at {known_epoch}",
+        if fetch.last_epoch >= 0:
+            parting = self._parting(log, fetch)
+            if parting is not None:
+                return parting
+        if not log.log_start_offset <= fetch.offset <= log.end_offset:
+            raise OffsetOutOfRange(fetch.offset, log.log_start_offset, log.end_offset)
+        follower = leading.followers[fetch.follower_id]
+        before = (follower.end_offset, follower.log_start_offset)
+        follower.fetched(
+            fetch.offset, fetch.log_start_offset, fetch.broker_epoch, log.end_offset, now_ms
         )
+        self._expand_isr(leading, fetch.follower_id)
+        if before[0] != fetch.offset:
+            self._update_high_watermark()
+        if before[1] != fetch.log_start_offset:
+            for waiter in list(self.waiters):  # deletions of records wait for it
+                waiter.advanced(self, 0)
+        return None
 
-    # --- life -----------------------------------------------------------------------------------
-
-    def usable_log(self) -> Log:
+    def _leading_for(self, fetch: FollowerFetch) -> LeaderState:
         if self.error is not None:
-            raise KafkaError(self.error, f"{self} cannot be used: {self.error.name}")
-        if self.log is None:
-            self.attach(self._create_log(self))
-        assert self.log is not None
-        return self.log
+            self.usable_log()
+        self.check_leader_epoch(fetch.leader_epoch)
+        self.check_leading()
+        view = self._view
+        if self.leading is None or fetch.follower_id not in self.leading.followers:
+            # It may know of a reassignment that has not been heard of here: let it ask again.
+            raise KafkaError(
+                ErrorCode.UNKNOWN_LEADER_EPOCH,
+                f"{fetch.follower_id} is not known as a replica of {self}",
+            )
+        if view is not None and view.is_stale(fetch.follower_id, fetch.broker_epoch):
+            raise KafkaError(
+                ErrorCode.NOT_LEADER_OR_FOLLOWER,
+                f"broker {fetch.follower_id} has been registered anew since epoch "
+                f"{fetch.broker_epoch}",
+            )
+        return self.leading
 
-    def set_error(self, error: ErrorCode) -> None:
-        """Take it out of use; everyone who waits for it looks again and finds the error."""
-        self.error = error
-        for waiter in list(self.waiters):
-            waiter.disturbed(self)
+    def _parting(self, log: Log, fetch: FollowerFetch) -> tuple[int, int] | None:
+        epoch, end_offset = log.epoch_end_offset(fetch.last_epoch)
+        if epoch < 0 or end_offset < 0 or fetch.offset < log.log_start_offset:
+            raise OffsetOutOfRange(fetch.offset, log.log_start_offset, log.end_offset)
+        if epoch < fetch.last_epoch or end_offset < fetch.offset:
+            return epoch, end_offset
+        return None
 
-    def __str__(self) -> str:
-        return f"{self.topic}-{self.index}"
+    def _expand_isr(self, leading: LeaderState, follower_id: int) -> None:
+        view = self._view
+        if view is None or follower_id in leading.maximal_isr:
+            return
+        proposal = leading.propose_expansion(
+            follower_id, self.high_watermark, view.broker_epoch(), view.is_eligible
+        )
+        if proposal is not None:
+            view.propose(self, proposal)
+
+    def shrink_isr(self, now_ms: int) -> None:
+        """Propose to go on without the followers that have fallen behind for too long."""
+        view, leading, log = self._view, self.leading, self.log
+        if view is None or leading is None or log is None or self.error is not None:
+            return
+        proposal = leading.propose_shrinking(
+            log.end_offset, now_ms, view.lag_max_ms, view.broker_epoch()
+        )
+        if proposal is not None:
+            view.propose(self, proposal)
+        self.review()
+
+    def review(self) -> None:
+        """Somebody who held the high watermark back may no longer count."""
+        if self.leading is not None and self.error is None and self.log is not None:
+            self._update_high_watermark()
+
+    def isr_changed(self) -> None:
+        """The controller has answered a proposal."""
+        self._take_isr()
+        self.review()
 
 
 def _flush_is_due(log: Log) -> bool:

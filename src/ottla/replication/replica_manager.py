@@ -13,12 +13,19 @@ from ottla.metadata.delta import MetadataDelta
 from ottla.metadata.image import MetadataImage, PartitionImage, TopicImage
 from ottla.protocol.errors import ErrorCode, KafkaError
 from ottla.protocol.uuids import MIGRATING_DIRECTORY, UNASSIGNED_DIRECTORY
+from ottla.replication.cluster_view import ClusterView
+from ottla.replication.fetchers import Fetchers
+from ottla.replication.haste import Haste
+from ottla.replication.isr_changes import Ask, IsrChanges
+from ottla.replication.isr_watch import IsrWatch
 from ottla.replication.partition import Partition
+from ottla.replication.throttle import Throttle
 from ottla.replication.topic import HostedTopic
 from ottla.storage.errors import LogDirFailure
 
 if TYPE_CHECKING:
     from ottla.config.broker import BrokerConfig
+    from ottla.peers.peers import Peers
     from ottla.runtime.runtime import Runtime
     from ottla.storage.log import Log
     from ottla.storage.log_manager import LogManager
@@ -37,6 +44,14 @@ class ReplicaManager:
         self._config = config
         self._log_manager = log_manager
         self._node_id = node_id
+        now = runtime.clock.now
+        self.view = ClusterView(node_id, runtime.clock, config["replica.lag.time.max.ms"])
+        self.haste = Haste(now)
+        self.leader_throttle = Throttle(node_id, now)
+        self.follower_throttle = Throttle(node_id, now)
+        self._fetchers: Fetchers | None = None
+        self._isr_changes: IsrChanges | None = None
+        self._isr_watch = IsrWatch(runtime, self.view, self.partitions)
         self._default_config = TopicConfig.build(config, {})
         self._to_create: dict[Partition, None] = {}
         self._starting = False
@@ -46,6 +61,36 @@ class ReplicaManager:
         metadata then knows which of them a failed disk takes along."""
         self.topics: dict[str, HostedTopic] = {}
         self.topics_by_id: dict[bytes, HostedTopic] = {}
+        self._limit()
+
+    def join(self, peers: Peers, ask: Ask, broker_epoch: Callable[[], int]) -> None:
+        """There are other brokers: follow leaders among them, and ask the controller about ISRs.
+
+        Before this, a partition that is led elsewhere only waits. `broker_epoch` is that of this
+        broker's registration, as of now.
+        """
+        self.view.broker_epoch = broker_epoch
+        self._isr_changes = IsrChanges(self._runtime, self.view, ask)
+        self.view.propose = self._isr_changes.submit
+        self._fetchers = Fetchers(
+            self._runtime,
+            self.view,
+            peers,
+            self._config,
+            self.follower_throttle,
+            self._log_failed,
+        )
+        for partition in self.partitions():
+            self._follow(partition)
+        self._isr_watch.start()
+
+    def close(self) -> None:
+        """Follow nobody any more. To be called before the logs are closed."""
+        self._isr_watch.stop()
+        if self._fetchers is not None:
+            self._fetchers.close()
+        if self._isr_changes is not None:
+            self._isr_changes.close()
 
     # --- lookup ---------------------------------------------------------------------------------
 
@@ -53,9 +98,23 @@ class ReplicaManager:
         hosted = self.topics.get(topic)
         partition = None if hosted is None else hosted.partitions.get(index)
         if partition is None:
-            raise KafkaError(
-                ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"this broker has no {topic}-{index}"
+            raise self.not_here(None if hosted is None else hosted.id, index)
+        return partition
+
+    def not_here(self, topic_id: bytes | None, index: int) -> KafkaError:
+        """Why there is no such partition on this broker: it is elsewhere, or nowhere."""
+        if topic_id is not None and self.view.has_partition(topic_id, index):
+            return KafkaError(
+                ErrorCode.NOT_LEADER_OR_FOLLOWER, f"this broker is no replica of partition {index}"
             )
+        return KafkaError(
+            ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no such partition: {index}"
+        )
+
+    def led_partition(self, topic: str, index: int) -> Partition:
+        """One that this broker leads now."""
+        partition = self.partition(topic, index)
+        partition.check_leading()
         return partition
 
     def partitions(self) -> Iterable[Partition]:
@@ -73,6 +132,7 @@ class ReplicaManager:
     def load(self, image: MetadataImage) -> None:
         """Host everything that is assigned to this broker, on the logs that were found on disk."""
         self._starting = True
+        self.view.image = image
         for topic in image.topics.values():
             self._host(topic, image)
         self._starting = False
@@ -94,6 +154,7 @@ class ReplicaManager:
 
     def apply(self, delta: MetadataDelta, image: MetadataImage) -> None:
         """A metadata change has been committed."""
+        self.view.image = image
         for topic in delta.deleted.values():
             self._drop(topic)
         for topic in delta.created.values():
@@ -108,14 +169,30 @@ class ReplicaManager:
         for name in delta.topics_reconfigured():
             if name in self.topics:
                 self._configure(self.topics[name], image)
+        if delta.brokers:
+            self._brokers_changed(image)
         self._create_logs_soon()
+
+    def _brokers_changed(self, image: MetadataImage) -> None:
+        if self._fetchers is not None:
+            self._fetchers.forget_brokers(image.brokers.__contains__)
+        self._isr_watch.review()
 
     def configure_broker(self, config: BrokerConfig, image: MetadataImage) -> None:
         """The broker's own settings changed, and with them the defaults of its topics."""
         self._config = config
         self._default_config = TopicConfig.build(config, {})
+        self._limit()
+        if self._fetchers is not None:
+            self._fetchers.configure(config)
         for hosted in self.topics.values():
             self._configure(hosted, image)
+
+    def _limit(self) -> None:
+        config = self._config
+        self.view.lag_max_ms = config["replica.lag.time.max.ms"]
+        self.leader_throttle.limit(config["leader.replication.throttled.rate"])
+        self.follower_throttle.limit(config["follower.replication.throttled.rate"])
 
     def topic_config(self, name: str, image: MetadataImage) -> TopicConfig:
         overrides = image.topic_config(name)
@@ -123,36 +200,80 @@ class ReplicaManager:
 
     def _configure(self, hosted: HostedTopic, image: MetadataImage) -> None:
         hosted.configure(self.topic_config(hosted.name, image))
+        self._cover(hosted)
+
+    def _cover(self, hosted: HostedTopic) -> None:
+        config = hosted.config
+        self.leader_throttle.cover(hosted.name, config.leader_replication_throttled_replicas)
+        self.follower_throttle.cover(hosted.name, config.follower_replication_throttled_replicas)
 
     def _host(self, topic: TopicImage, image: MetadataImage) -> None:
         hosted = HostedTopic(topic.name, topic.id, self.topic_config(topic.name, image))
+        self._cover(hosted)
         self.topics[topic.name] = self.topics_by_id[topic.id] = hosted
         for partition in topic.partitions.values():
             self._place(hosted, partition)
 
     def _place(self, hosted: HostedTopic, assigned: PartitionImage) -> None:
         """Make the partition here what the metadata says it is."""
-        if self._node_id not in assigned.replicas:
-            return
         partition = hosted.partitions.get(assigned.index)
+        if self._node_id not in assigned.replicas:
+            if partition is not None:
+                self._move_away(hosted, partition)
+            return
         if partition is None:
             partition = Partition(
-                hosted.name, hosted.id, assigned.index, self._create_log, self._flush_soon
+                hosted.name,
+                hosted.id,
+                assigned.index,
+                self._create_log,
+                self._flush_soon,
+                self.view,
             )
             hosted.partitions[assigned.index] = partition
             self._find_log(partition, assigned)
-        partition.leader_id = assigned.leader
-        partition.isr = assigned.isr
-        if partition.leader_epoch != assigned.leader_epoch:
-            partition.leader_epoch = assigned.leader_epoch
-            for waiter in list(partition.waiters):
-                waiter.disturbed(partition)
         hosted.configure_partition(partition)
+        if assigned.leader == self._node_id:
+            self._lead(partition, assigned)
+        elif partition.follow(assigned):
+            self._follow(partition)
+
+    def _lead(self, partition: Partition, assigned: PartitionImage) -> None:
+        if self._fetchers is not None:
+            self._fetchers.leave(partition)
+        if partition.lead(assigned) and partition.leading is not None:
+            self.haste.elected(partition.leading.followers)
+
+    def _follow(self, partition: Partition) -> None:
+        """Copy it from its leader, as soon as it has a log to copy to."""
+        if self._fetchers is None or partition.is_leader or partition.error is not None:
+            return
+        if partition.log is not None:
+            self._fetchers.follow(partition)
+
+    def _move_away(self, hosted: HostedTopic, partition: Partition) -> None:
+        """Its replica here is no longer wanted: others have it."""
+        del hosted.partitions[partition.index]
+        self._discard(partition, ErrorCode.NOT_LEADER_OR_FOLLOWER)
+
+    def _discard(self, partition: Partition, error: ErrorCode) -> None:
+        self._to_create.pop(partition, None)
+        if self._fetchers is not None:
+            self._fetchers.leave(partition)
+        partition.set_error(error)
+        if partition.log is not None:
+            self._log_manager.delete(partition.topic, partition.index)
 
     def _find_log(self, partition: Partition, assigned: PartitionImage) -> None:
         found = self._log_manager.get(partition.topic, partition.index)
         if found is not None:
-            partition.attach(found)
+            # What one replica alone has is committed; where there are more, only they together
+            # know, and until they have met nothing beyond the checkpoint is.
+            mark = None
+            if len(assigned.replicas) > 1:
+                marks = self._log_manager.high_watermarks_at_start
+                mark = marks.get((partition.topic, partition.index), 0)
+            partition.attach(found, mark)
         elif self._may_be_offline(assigned.directory_of(self._node_id)):
             partition.set_error(ErrorCode.KAFKA_STORAGE_ERROR)
         else:
@@ -174,11 +295,10 @@ class ReplicaManager:
             return
         if self.topics.get(topic.name) is hosted:
             del self.topics[topic.name]
+            for throttle in (self.leader_throttle, self.follower_throttle):
+                throttle.forget(topic.name)
         for partition in hosted.partitions.values():
-            self._to_create.pop(partition, None)
-            partition.set_error(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
-            if partition.log is not None:
-                self._log_manager.delete(partition.topic, partition.index)
+            self._discard(partition, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
 
     # --- folders --------------------------------------------------------------------------------
 
@@ -209,11 +329,16 @@ class ReplicaManager:
             for partition in list(islice(self._to_create, LOGS_CREATED_PER_TURN)):
                 try:
                     partition.usable_log()
+                    self._follow(partition)
                 except KafkaError as error:
                     self._to_create.pop(partition, None)
                     log.error("cannot create a log", partition=str(partition), error=str(error))
                     self.noted(error)
             await asyncio.sleep(0)
+
+    def _log_failed(self, error: KafkaError) -> None:
+        log.error("a follower's log failed", error=str(error))
+        self.noted(error)
 
     def dir_failed(self, directory: str) -> None:
         """A log dir went offline: its partitions do, the others stay."""

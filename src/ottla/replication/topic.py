@@ -30,6 +30,7 @@ class HostedTopic:
         partition.min_insync_replicas = self.config.min_insync_replicas
         if partition.log is not None:
             partition.log.update_config(self.config)
+            partition.review()
 
 
 def produce_rules(config: TopicConfig) -> ProduceRules:

@@ -155,11 +155,15 @@ class Log(ShapedLog):
         They may leave gaps (compaction does) but not go back: `UnexpectedOffset`. A cut batch at
         the end is left out. `None` if there was no whole batch.
         """
+        found = list(batches(data))
+        return self.append_batches(found, now_ms) if found else None
+
+    def append_batches(
+        self, found: list[tuple[BatchHeader, memoryview]], now_ms: int
+    ) -> Appended:
+        """The same, with the batches found already: at least one."""
         if self.failure is not None:
             raise LogFailed(self.directory, self.failure)
-        found = list(batches(data))
-        if not found:
-            return None
         expected = self.end_offset
         for header, _ in found:
             if header.base_offset < expected:

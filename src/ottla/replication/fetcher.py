@@ -1,0 +1,352 @@
+"""Copies what one leader has: one request at a time, for all partitions of one lane.
+
+A fetch waits at the leader until there is something; its answer is appended, what it says of the
+high watermark is taken over, and the next one goes out. Partitions in trouble are left out for a
+while, longer each time, and do not hold up the others.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any, Final
+
+from ottla.logs import get_logger
+from ottla.peers.peers import PeerError, Peers
+from ottla.protocol.errors import ErrorCode, KafkaError
+from ottla.protocol.messages.fetch import PartitionData
+from ottla.replication.fetch_messages import LeaderEnds, ends_request, fetch_request
+from ottla.replication.fetch_session import FollowerSession, Key, Position
+from ottla.replication.fetch_settings import FetchSettings
+from ottla.replication.follower_state import UNDEFINED, FetchState
+from ottla.runtime.disk import FileSlice
+from ottla.storage.errors import LogDirFailure, UnexpectedOffset
+
+if TYPE_CHECKING:
+    from ottla.replication.cluster_view import ClusterView
+    from ottla.replication.partition import Partition
+    from ottla.replication.throttle import Throttle
+    from ottla.runtime.runtime import Runtime
+
+log = get_logger("ottla.replication")
+
+PAUSE_S_MIN: Final = 0.01
+"""The first one after an error: most are over as soon as the leader has heard of an election."""
+
+
+class Followed:
+    """One partition with what its fetcher keeps about it."""
+
+    __slots__ = ("failures", "partition", "state")
+
+    def __init__(self, partition: Partition) -> None:
+        self.partition = partition
+        self.state = FetchState(partition.topic_id, partition.index, partition.leader_epoch)
+        self.failures = 0
+
+    @property
+    def stands(self) -> bool:
+        """Does it still follow the leader that it was made for?"""
+        partition = self.partition
+        return (
+            not partition.is_leader
+            and partition.error is None
+            and partition.leader_epoch == self.state.leader_epoch
+        )
+
+
+class Fetcher:
+    def __init__(
+        self,
+        runtime: Runtime,
+        view: ClusterView,
+        peers: Peers,
+        leader_id: int,
+        lane: int,
+        settings: Callable[[], FetchSettings],
+        throttle: Throttle,
+        dir_failed: Callable[[KafkaError], object],
+    ) -> None:
+        self._runtime = runtime
+        self._view = view
+        self._peers = peers
+        self._leader_id = leader_id
+        self._lane = f"fetch-{lane}"
+        self._settings = settings
+        self._throttle = throttle
+        self._dir_failed = dir_failed
+        self._followed: dict[Key, Followed] = {}
+        self._paused: dict[Key, float] = {}
+        """Until when of the clock."""
+        self._session = FollowerSession()
+        self._failures = 0
+        self._closed = False
+        self._idle: asyncio.Future[None] | None = None
+        self._running = False
+
+    # --- what is followed -----------------------------------------------------------------------
+
+    def follow(self, partition: Partition) -> None:
+        """From now on, from the end of its log."""
+        followed = Followed(partition)
+        key = followed.state.key
+        self._session.remove(key)
+        self._paused.pop(key, None)
+        self._followed[key] = followed
+        self._ask_for(followed)
+        if self._running:
+            self._wake()
+        else:
+            self._running = True
+            self._runtime.spawn(self._run(), name=f"{self._lane} of {self._leader_id}")
+
+    def leave(self, topic_id: bytes, index: int) -> None:
+        key = (topic_id, index)
+        self._followed.pop(key, None)
+        self._paused.pop(key, None)
+        self._session.remove(key)
+
+    def close(self) -> None:
+        self._closed = True
+        self._followed.clear()
+        self._wake()
+
+    def _wake(self) -> None:
+        if self._idle is not None and not self._idle.done():
+            self._idle.set_result(None)
+
+    def _ask_for(self, followed: Followed) -> None:
+        """Name it in the next request, from where its log ends now."""
+        log_ = followed.partition.usable_log()
+        state = followed.state
+        state.fetching_at = UNDEFINED
+        position = Position(
+            log_.end_offset, log_.latest_epoch, state.leader_epoch, log_.log_start_offset
+        )
+        if self._session.position(state.key) == position:
+            self._session.touch(state.key)
+        else:
+            self._session.put(state.key, position)
+
+    def _pause(self, followed: Followed, seconds: float) -> None:
+        key = followed.state.key
+        if self._followed.get(key) is followed:
+            self._session.remove(key)
+            self._paused[key] = self._runtime.clock.now() + seconds
+
+    def _fail(self, followed: Followed) -> None:
+        """Leave it out for a while."""
+        self._pause(followed, self._pause_s(followed.failures))
+        followed.failures += 1
+
+    def _pause_s(self, failures: int) -> float:
+        return min(self._settings().backoff_s, PAUSE_S_MIN * (1 << min(failures, 20)))
+
+    def _resume(self) -> float | None:
+        """Take back those whose pause is over; when the next one is, in seconds from now."""
+        if not self._paused:
+            return None
+        now = self._runtime.clock.now()
+        for key in [key for key, until in self._paused.items() if until <= now]:
+            del self._paused[key]
+            followed = self._followed[key]
+            if followed.stands:
+                self._ask_for(followed)
+            else:
+                del self._followed[key]
+        return min(self._paused.values()) - now if self._paused else None
+
+    # --- the loop -------------------------------------------------------------------------------
+
+    async def _run(self) -> None:
+        try:
+            while not self._closed:
+                next_s = self._resume()
+                if len(self._session):
+                    await self._fetch(next_s)
+                else:
+                    await self._rest(next_s)
+        finally:
+            self._running = False
+
+    async def _rest(self, seconds: float | None) -> None:
+        """Until something is to be followed, or a pause is over."""
+        self._idle = asyncio.get_running_loop().create_future()
+        timer = None
+        if seconds is not None:
+            timer = self._runtime.call_later(max(0.0, seconds), self._wake)
+        await self._idle
+        self._idle = None
+        if timer is not None:
+            timer.cancel()
+
+    async def _fetch(self, next_s: float | None) -> None:
+        settings = self._settings()
+        wait_ms = settings.wait_max_ms
+        if next_s is not None:
+            wait_ms = min(wait_ms, max(1, int(next_s * 1000)))
+        request = self._session.request()
+        for key, position in request.named.items():
+            self._followed[key].state.fetching_at = position.offset
+        message = fetch_request(
+            request, settings, wait_ms, self._view.node_id, self._view.broker_epoch()
+        )
+        try:
+            response = await self._ask(message)
+        except PeerError as error:
+            await self._leader_failed(error)
+            return
+        if self._closed:
+            return
+        self._failures = 0
+        if self._session.answered(ErrorCode.of(response.error_code), response.session_id):
+            await self._take(response)
+
+    async def _ask(self, message: Any) -> Any:
+        endpoint = self._view.endpoint(self._leader_id, self._settings().listener)
+        if endpoint is None:
+            raise PeerError(ErrorCode.NETWORK_EXCEPTION, f"no address of {self._leader_id} known")
+        return await self._peers.post(
+            endpoint.host,
+            endpoint.port,
+            message,
+            timeout_ms=self._settings().timeout_ms,
+            lane=self._lane,
+        )
+
+    async def _leader_failed(self, error: PeerError) -> None:
+        self._session.reset()
+        if not self._failures and not self._closed:
+            log.info("a leader does not answer", leader=self._leader_id, reason=str(error))
+        pause_s = self._pause_s(self._failures)
+        self._failures += 1
+        if not self._closed:
+            await self._rest(pause_s)
+
+    # --- answers --------------------------------------------------------------------------------
+
+    async def _take(self, response: Any) -> None:
+        unflushed: list[Followed] = []
+        out_of_range: list[Followed] = []
+        for topic in response.responses:
+            for answer in topic.partitions:
+                followed = self._followed.get((topic.topic_id, answer.partition_index))
+                if followed is None or not self._is_expected(followed):
+                    continue
+                if answer.error_code == ErrorCode.OFFSET_OUT_OF_RANGE:
+                    out_of_range.append(followed)
+                elif self._take_answer(followed, answer) and followed.partition.flush_is_due:
+                    unflushed.append(followed)
+        if unflushed:
+            await asyncio.gather(*(self._flush(followed) for followed in unflushed))
+        for followed in out_of_range:
+            await self._find_way_on(followed)
+
+    def _is_expected(self, followed: Followed) -> bool:
+        """Was this asked for, by this follower, and does it go on where the log ends?"""
+        log_ = followed.partition.log
+        return (
+            followed.stands
+            and log_ is not None
+            and followed.state.fetching_at == log_.end_offset
+            and followed.state.key not in self._paused
+        )
+
+    def _take_answer(self, followed: Followed, answer: PartitionData) -> bool:
+        """Whether records were appended, or the log was cut."""
+        if answer.error_code:
+            code = ErrorCode.of(answer.error_code)
+            log.debug("a leader refuses", partition=str(followed.partition), error=code.name)
+            self._fail(followed)
+            return False
+        try:
+            if answer.diverging_epoch.end_offset >= 0:
+                self._part(followed, answer)
+                return True
+            return self._append(followed, answer)
+        except LogDirFailure as error:
+            self._dir_failed(error)
+        except (KafkaError, UnexpectedOffset) as error:
+            log.error(
+                "cannot append what a leader sent",
+                partition=str(followed.partition),
+                leader=self._leader_id,
+                error=str(error),
+            )
+            self._fail(followed)
+        return False
+
+    def _part(self, followed: Followed, answer: PartitionData) -> None:
+        partition = followed.partition
+        before = partition.usable_log().end_offset
+        epoch, end_offset = answer.diverging_epoch.epoch, answer.diverging_epoch.end_offset
+        now = partition.truncate_by_epoch(epoch, end_offset)
+        if now < before:
+            log.info(
+                "cut what its leader does not have",
+                partition=str(partition),
+                leader=self._leader_id,
+                epoch=epoch,
+                before=before,
+                now=now,
+            )
+        self._ask_for(followed)
+
+    def _append(self, followed: Followed, answer: PartitionData) -> bool:
+        partition, state = followed.partition, followed.state
+        gained = 0
+        if answer.records:
+            assert not isinstance(answer.records, FileSlice)
+            gained = partition.append_fetched(
+                answer.records, state.leader_epoch, self._runtime.clock.wall_ms()
+            )
+        log_ = partition.usable_log()
+        log_start = log_.log_start_offset
+        partition.take_marks(answer.high_watermark, answer.log_start_offset)
+        state.lag = max(0, answer.high_watermark - log_.end_offset)
+        followed.failures = 0
+        if gained or answer.records or log_.log_start_offset != log_start:
+            self._ask_for(followed)
+        if gained and self._throttle.covers(partition.topic, partition.index):
+            self._throttle.record(gained)
+            pause_s = self._throttle.pause_s()
+            if pause_s > 0 and not state.is_in_sync:
+                self._pause(followed, pause_s)
+        return gained > 0
+
+    async def _flush(self, followed: Followed) -> None:
+        """Before the leader is told that the records are here."""
+        try:
+            await self._runtime.in_thread(followed.partition.usable_log().flush)
+            followed.partition.flushed()
+        except KafkaError as error:
+            self._dir_failed(error)
+
+    async def _find_way_on(self, followed: Followed) -> None:
+        """The leader's log begins after this one's end, or ends before it: ask where."""
+        partition = followed.partition
+        try:
+            ends = LeaderEnds.read(
+                await self._ask(ends_request(partition, self._view.node_id, latest=False)),
+                await self._ask(ends_request(partition, self._view.node_id, latest=True)),
+            )
+            if not followed.stands or self._followed.get(followed.state.key) is not followed:
+                return
+            before = partition.usable_log().end_offset
+            now = partition.follow_from(ends.start_offset, ends.end_offset)
+        except LogDirFailure as error:
+            self._dir_failed(error)
+        except (KafkaError, PeerError) as error:
+            log.info("cannot find where to go on", partition=str(partition), error=str(error))
+            self._fail(followed)
+        else:
+            log.warning(
+                "the leader has nothing where the log ended",
+                partition=str(partition),
+                before=before,
+                now=now,
+            )
+            if now == before:
+                self._fail(followed)
+            else:
+                self._ask_for(followed)

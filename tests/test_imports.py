@@ -42,6 +42,7 @@ FLOORS = (
 PURE_ROOMS = {"config", "controller", "coordinator", "metadata", "protocol", "raft", "records"}
 DRIVERS = {
     "controller/controller.py",
+    "controller/duties.py",
     "coordinator/hosted_shard.py",
     "coordinator/runtime.py",
     "coordinator/service.py",
@@ -51,9 +52,13 @@ DRIVERS = {
     "coordinator/transactions/local_markers.py",
     "coordinator/transactions/markers.py",
     "coordinator/transactions/service.py",
+    "metadata/formatting.py",
+    "metadata/bootstrap.py",
+    "metadata/follower.py",
     "metadata/log.py",
-    "metadata/quorum_state.py",
     "metadata/replay.py",
+    "metadata/snapshotter.py",
+    "metadata/waiters.py",
 }
 BEYOND_PURE = {"storage", "server", "client", "node", "replication"}
 

@@ -1,61 +1,27 @@
-"""Reading the metadata log from its start: what the node knows before it serves anybody."""
+"""From snapshot and log to an image: what a node knows before it serves anybody."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Iterator
-from typing import NamedTuple
 
+from ottla.metadata.batches import decode_batch
 from ottla.metadata.changes import ImageChange, MetadataInconsistent
+from ottla.metadata.delta import MetadataDelta
 from ottla.metadata.image import MetadataImage
-from ottla.metadata.records import decode_record
 from ottla.protocol.errors import MalformedMessage
 from ottla.protocol.schema import Message
+from ottla.quorum import snapshot_files
+from ottla.quorum.log import QuorumLog
+from ottla.raft.ids import OffsetAndEpoch
 from ottla.records.errors import InvalidBatch
-from ottla.records.header import batches
-from ottla.records.reader import read_records
-from ottla.storage.log import Log
+from ottla.records.header import BatchHeader
+from ottla.runtime.disk import Disk
 
-READ_BYTES = 8 * 1024 * 1024
+Batches = Iterable[tuple[BatchHeader, memoryview]]
 
 
 class MetadataLogDamaged(Exception):
     """The metadata log cannot be understood: starting would mean serving a wrong state."""
-
-
-class Replayed(NamedTuple):
-    image: MetadataImage
-    epoch: int
-    """The highest leader epoch in the log; 0 in an empty one."""
-
-
-def replay(log: Log, base: MetadataImage) -> Replayed:
-    """The image that all records of `log` add up to."""
-    if log.log_start_offset > 0:
-        raise MetadataLogDamaged(
-            f"{log.directory} begins at offset {log.log_start_offset}: its first part is in a "
-            "snapshot, which this version cannot read"
-        )
-    change = ImageChange(base)
-    transactions = TransactionFilter()
-    offset = 0
-    epoch = 0
-    while offset < log.end_offset:
-        part = log.read(offset, READ_BYTES, log.end_offset)
-        if part is None:
-            raise MetadataLogDamaged(f"{log.directory} has nothing to read at offset {offset}")
-        for header, batch in batches(part.read()):
-            epoch = max(epoch, header.partition_leader_epoch)
-            try:
-                if not header.is_control:
-                    records = [decode_record(r.value or b"") for r in read_records(batch)]
-                    change.apply(transactions.admit(records))
-            except (MalformedMessage, InvalidBatch, MetadataInconsistent) as error:
-                raise MetadataLogDamaged(
-                    f"{log.directory}: the batch at offset {header.base_offset} is damaged: {error}"
-                ) from error
-            offset = header.next_offset
-    image, _ = change.finish(offset - 1, epoch)
-    return Replayed(image, epoch)
 
 
 class TransactionFilter:
@@ -67,6 +33,10 @@ class TransactionFilter:
 
     def __init__(self) -> None:
         self._held: list[Message] | None = None
+
+    @property
+    def is_open(self) -> bool:
+        return self._held is not None
 
     def admit(self, records: Iterable[Message]) -> Iterator[Message]:
         for record in records:
@@ -82,3 +52,55 @@ class TransactionFilter:
                 self._held.append(record)
             else:
                 yield record
+
+
+def replay(
+    batches: Batches, base: MetadataImage, transactions: TransactionFilter, where: str
+) -> tuple[MetadataImage, MetadataDelta]:
+    """The image after these batches of the log, and what they changed."""
+    change = ImageChange(base)
+    offset, epoch = base.offset, base.epoch
+    for header, batch in batches:
+        if not header.is_control:
+            _apply(change, transactions, header, batch, where)
+        offset, epoch = header.last_offset, header.partition_leader_epoch
+    return change.finish(offset, epoch)
+
+
+def load_snapshot(
+    disk: Disk, directory: str, snapshot: OffsetAndEpoch, cluster_id: str
+) -> MetadataImage:
+    """The image in a snapshot."""
+    path = snapshot_files.path_of(directory, snapshot)
+    change = ImageChange(MetadataImage(cluster_id=cluster_id))
+    transactions = TransactionFilter()
+    try:
+        for header, batch in snapshot_files.read_batches(disk, path):
+            if not header.is_control:
+                _apply(change, transactions, header, batch, path)
+    except snapshot_files.SnapshotDamaged as error:
+        raise MetadataLogDamaged(str(error)) from error
+    return change.finish(snapshot.offset - 1, snapshot.epoch)[0]
+
+
+def load_log(
+    quorum_log: QuorumLog, base: MetadataImage, transactions: TransactionFilter
+) -> MetadataImage:
+    """Everything in the log after the base, committed or not."""
+    rest = quorum_log.batches_from(base.offset + 1, quorum_log.end.offset)
+    return replay(rest, base, transactions, quorum_log.directory)[0]
+
+
+def _apply(
+    change: ImageChange,
+    transactions: TransactionFilter,
+    header: BatchHeader,
+    batch: memoryview,
+    where: str,
+) -> None:
+    try:
+        change.apply(transactions.admit(decode_batch(batch)))
+    except (MalformedMessage, InvalidBatch, MetadataInconsistent) as error:
+        raise MetadataLogDamaged(
+            f"{where}: the batch at offset {header.base_offset} is damaged: {error}"
+        ) from error

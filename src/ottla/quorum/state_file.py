@@ -1,4 +1,4 @@
-"""The file `quorum-state` beside the metadata log: which epoch this node last took part in.
+"""The file `quorum-state` beside the metadata log: what this node must not forget of elections.
 
 A voter must not forget an epoch, or it could vote or lead twice in it. What is in the file is in
 `ottla.raft.election_state`.
@@ -12,18 +12,21 @@ from ottla.runtime.disk import Disk
 FILE_NAME = "quorum-state"
 
 
-def read_epoch(disk: Disk, directory: str) -> int:
-    """The epoch in the file; 0 if there is none. `ValueError` if the file cannot be understood."""
+def read(disk: Disk, directory: str) -> bytes | None:
+    """The content; None if there is no file. `ValueError` if it cannot be understood."""
     path = f"{directory}/{FILE_NAME}"
-    if not disk.exists(path):
-        return 0
     try:
-        return ElectionState.from_bytes(disk.read_bytes(path)).epoch
+        content = disk.read_bytes(path)
+    except FileNotFoundError:
+        return None
+    try:
+        ElectionState.from_bytes(content)
     except ValueError as error:
         raise ValueError(
             f"{path} is damaged ({error}); restore it, or remove it if the metadata log beside it "
-            "is whole: the epoch is then taken from the log"
+            "is whole and this node is alone: the epoch is then taken from the log"
         ) from error
+    return content
 
 
 def write(disk: Disk, directory: str, content: bytes) -> None:

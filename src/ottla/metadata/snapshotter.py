@@ -1,0 +1,158 @@
+"""When a snapshot of the image is written, and what of the log goes once there is one.
+
+Every node writes its own: after so many bytes of records, or so long after the first that the last
+one lacks. What is older than the oldest snapshot that is kept is then forgotten.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from collections.abc import Sequence
+from typing import NamedTuple
+
+from ottla.config.broker import BrokerConfig
+from ottla.metadata.batches import split
+from ottla.metadata.image import MetadataImage
+from ottla.metadata.records import encode_record
+from ottla.metadata.snapshot import image_records
+from ottla.protocol.control_records.k_raft_version_record import KRaftVersionRecord
+from ottla.protocol.errors import KafkaError
+from ottla.protocol.schema import Message
+from ottla.quorum import snapshot_files
+from ottla.quorum.quorum import Quorum
+from ottla.raft.ids import OffsetAndEpoch
+from ottla.runtime.runtime import Runtime, Timer
+
+log = logging.getLogger("ottla.metadata")
+
+
+class Retention(NamedTuple):
+    """Of old snapshots and of the log behind them."""
+
+    bytes_max: int
+    age_max_ms: int
+
+
+class Snapshotter:
+    def __init__(self, runtime: Runtime, quorum: Quorum, config: BrokerConfig) -> None:
+        self._runtime = runtime
+        self._quorum = quorum
+        self._bytes_max: int = config["metadata.log.max.record.bytes.between.snapshots"]
+        self._interval_ms: int = config["metadata.log.max.snapshot.interval.ms"]
+        self._retention = Retention(
+            config["metadata.max.retention.bytes"], config["metadata.max.retention.ms"]
+        )
+        self._image: MetadataImage | None = None
+        self._bytes = 0
+        """Of records in the image that no snapshot has."""
+        self._timer: Timer | None = None
+        self._is_writing = False
+        self._finished: asyncio.Future[None] | None = None
+        """Waited for by `close`."""
+        self._closed = False
+
+    def applied(self, image: MetadataImage, size: int) -> None:
+        """This many bytes of records have become part of the image."""
+        self._image = image
+        self._bytes += size
+        if self._bytes >= self._bytes_max:
+            self._begin()
+        elif self._bytes and self._timer is None and self._interval_ms > 0:
+            self._timer = self._runtime.call_later(self._interval_ms / 1000, self._begin)
+
+    async def close(self) -> None:
+        self._closed = True
+        self._cancel_timer()
+        if self._is_writing:
+            self._finished = asyncio.get_running_loop().create_future()
+            await self._finished
+
+    def _cancel_timer(self) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+
+    def _begin(self) -> None:
+        self._cancel_timer()
+        if not self._is_writing and not self._closed and self._image is not None:
+            self._is_writing = True
+            self._bytes = 0
+            self._runtime.spawn(self._write(self._image), name="metadata-snapshot")
+
+    async def _write(self, image: MetadataImage) -> None:
+        quorum_log = self._quorum.log
+        snapshot = OffsetAndEpoch(image.offset + 1, quorum_log.epoch_at(image.offset + 1))
+        latest = quorum_log.latest_snapshot
+        try:
+            if latest is None or latest.offset < snapshot.offset:
+                control = self._control_records(image.offset)
+                await self._runtime.in_thread(self._write_file, image, snapshot, control)
+                if self._closed:
+                    return
+                quorum_log.add_snapshot(snapshot)
+                log.info("wrote a snapshot of the metadata up to offset %d", image.offset)
+                await self._clean()
+        except (OSError, KafkaError) as error:
+            self._quorum.fail(error)
+        finally:
+            self._is_writing = False
+            if self._finished is not None:
+                self._finished.set_result(None)
+
+    def _control_records(self, offset: int) -> list[Message]:
+        core = self._quorum.core
+        version = core.kraft_version_at(offset)
+        if version == 0:
+            return []
+        return [KRaftVersionRecord(k_raft_version=version), core.voters_at(offset).to_record()]
+
+    def _write_file(
+        self, image: MetadataImage, snapshot: OffsetAndEpoch, control: Sequence[Message]
+    ) -> None:
+        batches = snapshot_files.snapshot_batches(
+            split(encode_record(record) for record in image_records(image)),
+            control,
+            epoch=snapshot.epoch,
+            timestamp_ms=self._runtime.clock.wall_ms(),
+        )
+        name = snapshot_files.name_of(snapshot)
+        snapshot_files.write(self._runtime.disk, self._quorum.log.directory, name, batches)
+
+    async def _clean(self) -> None:
+        """Forget old snapshots and the log before the oldest that stays."""
+        quorum_log = self._quorum.log
+        quorum_log.storage.roll()  # so that what this snapshot stands for can go with the next one
+        await self._runtime.in_thread(quorum_log.flush)
+        if self._closed:
+            return
+        kept = self._oldest_to_keep()
+        if kept is not None and kept.offset <= quorum_log.flushed_offset:
+            quorum_log.start_at(kept)
+            delay_s = quorum_log.storage.config.file_delete_delay_ms / 1000
+            self._runtime.call_later(delay_s + 1, self._remove_files)
+
+    def _oldest_to_keep(self) -> OffsetAndEpoch | None:
+        quorum_log = self._quorum.log
+        snapshots = quorum_log.snapshots
+        total = quorum_log.storage.size_bytes + sum(map(quorum_log.snapshot_bytes, snapshots))
+        aged_ms = self._runtime.clock.wall_ms() - self._retention.age_max_ms
+        index = 0
+        while index < len(snapshots) - 1:
+            written_ms = quorum_log.snapshot_ms(snapshots[index])
+            is_old = self._retention.age_max_ms >= 0 and written_ms < aged_ms
+            is_too_much = 0 <= self._retention.bytes_max < total
+            if not is_old and not is_too_much:
+                break
+            total -= quorum_log.snapshot_bytes(snapshots[index])
+            total -= quorum_log.bytes_between(snapshots[index], snapshots[index + 1])
+            index += 1
+        return snapshots[index] if index else quorum_log.earliest_snapshot
+
+    def _remove_files(self) -> None:
+        if not self._closed:
+            self._runtime.spawn(self._remove(), name="remove-metadata-files")
+
+    async def _remove(self) -> None:
+        now_ms = self._runtime.clock.wall_ms()
+        await self._runtime.in_thread(self._quorum.log.storage.remove_files, now_ms)

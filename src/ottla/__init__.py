@@ -19,9 +19,7 @@ if TYPE_CHECKING:
     from ottla.client.admin.acls import AclResourceType as AclResourceType
     from ottla.client.admin.admin import Admin as Admin
     from ottla.client.admin.cluster_admin import DescribedCluster as DescribedCluster
-    from ottla.client.admin.cluster_admin import DescribedQuorum as DescribedQuorum
     from ottla.client.admin.cluster_admin import FeatureLevels as FeatureLevels
-    from ottla.client.admin.cluster_admin import QuorumMember as QuorumMember
     from ottla.client.admin.cluster_admin import ServedApi as ServedApi
     from ottla.client.admin.configs import AlterOperation as AlterOperation
     from ottla.client.admin.configs import ConfigChange as ConfigChange
@@ -37,6 +35,8 @@ if TYPE_CHECKING:
     from ottla.client.admin.log_dirs import Replica as Replica
     from ottla.client.admin.log_dirs import ReplicaOf as ReplicaOf
     from ottla.client.admin.offsets import OffsetSpec as OffsetSpec
+    from ottla.client.admin.quorum import DescribedQuorum as DescribedQuorum
+    from ottla.client.admin.quorum import QuorumMember as QuorumMember
     from ottla.client.admin.quotas import QuotaEntity as QuotaEntity
     from ottla.client.admin.quotas import QuotaName as QuotaName
     from ottla.client.admin.reassignments import Reassignment as Reassignment
@@ -150,15 +150,14 @@ _HOMES = {
         "Acl AclFilter AclOperation AclPatternType AclPermission AclResourceType"
     ),
     "ottla.client.admin.admin": "Admin",
-    "ottla.client.admin.cluster_admin": (
-        "DescribedCluster DescribedQuorum FeatureLevels QuorumMember ServedApi"
-    ),
+    "ottla.client.admin.cluster_admin": "DescribedCluster FeatureLevels ServedApi",
     "ottla.client.admin.configs": (
         "AlterOperation ConfigChange ConfigEntry ConfigResource ConfigSource ResourceType"
     ),
     "ottla.client.admin.group_values": "DescribedGroup GroupMember ListedGroup PartitionLag",
     "ottla.client.admin.log_dirs": "LogDir Replica ReplicaOf",
     "ottla.client.admin.offsets": "OffsetSpec",
+    "ottla.client.admin.quorum": "DescribedQuorum QuorumMember",
     "ottla.client.admin.quotas": "QuotaEntity QuotaName",
     "ottla.client.admin.reassignments": "Reassignment",
     "ottla.client.admin.topics": "CreatedTopic NewTopic",

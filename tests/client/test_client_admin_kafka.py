@@ -188,7 +188,49 @@ def test_a_replica_moves_to_another_folder(kafka: str, topic: str) -> None:
 
 
 def test_the_quorum_is_described(kafka: str) -> None:
-    quorum = administer(kafka, lambda admin: admin.describe_quorum())
+    quorum = administer(kafka, lambda admin: admin.describe_metadata_quorum())
     assert quorum.leader in {voter.node_id for voter in quorum.voters}
     assert quorum.high_watermark > 0
     assert quorum.observers == ()
+    (voter,) = (voter for voter in quorum.voters if voter.node_id == quorum.leader)
+    assert quorum.lag_of(voter) == 0
+    assert voter.directory_id is not None
+    assert quorum.leader in quorum.nodes
+
+
+def test_a_voter_that_does_not_exist_cannot_be_removed(kafka: str) -> None:
+    with pytest.raises(KafkaError) as refused:
+        administer(kafka, lambda admin: admin.remove_raft_voter(77, "kXSyEMBiQkKj0yEAzPXpRg"))
+    assert refused.value.code in (ErrorCode.VOTER_NOT_FOUND, ErrorCode.UNSUPPORTED_VERSION)
+
+
+def test_a_voter_that_cannot_be_reached_is_not_added(kafka: str) -> None:
+    endpoints = {"CONTROLLER": ("127.0.0.1", 9)}
+
+    async def work(admin: Admin) -> None:
+        await admin.add_raft_voter(77, "kXSyEMBiQkKj0yEAzPXpRg", endpoints)
+
+    with pytest.raises(KafkaError) as refused:
+        administer(kafka, work)
+    assert refused.value.code in (ErrorCode.REQUEST_TIMED_OUT, ErrorCode.UNSUPPORTED_VERSION)
+
+
+def test_features_are_raised_and_lowered(kafka: str) -> None:
+    async def work(admin: Admin) -> None:
+        name = "transaction.version"
+        level = (await admin.describe_features()).finalized[name]
+        assert level >= 1
+        await admin.update_features({name: level - 1}, downgrade="safe", validate_only=True)
+        assert (await admin.describe_features()).finalized[name] == level
+        with pytest.raises(KafkaError):
+            await admin.update_features({name: level - 1})
+        with pytest.raises(KafkaError):
+            await admin.update_features({"no.such.feature": 1})
+
+    administer(kafka, work)
+
+
+def test_a_broker_that_was_never_there_cannot_be_unregistered(kafka: str) -> None:
+    with pytest.raises(KafkaError) as refused:
+        administer(kafka, lambda admin: admin.unregister_broker(77))
+    assert refused.value.code is ErrorCode.BROKER_ID_NOT_REGISTERED

@@ -28,6 +28,7 @@ from ottla import (
 )
 
 TOPIC = "silence"
+DIRECTORY = "kXSyEMBiQkKj0yEAzPXpRg"
 PLACE = TopicPartition(TOPIC, 0)
 CONFIG = ConfigResource(ResourceType.TOPIC, TOPIC)
 PREPARED = PreparedTransaction("nobody", 1, 1)
@@ -39,6 +40,7 @@ AdminCall = Callable[[Admin], Awaitable[Any]]
 ADMIN_CALLS: dict[str, AdminCall] = {
     "abort_prepared": lambda admin: admin.abort_prepared(PREPARED),
     "abort_transaction": lambda admin: admin.abort_transaction(PLACE, 1, 1),
+    "add_raft_voter": lambda admin: admin.add_raft_voter(77, DIRECTORY, {}),
     "alter_client_quotas": lambda admin: admin.alter_client_quotas(
         {QuotaEntity(client_id="x"): {"producer_byte_rate": 1.0}}
     ),
@@ -74,8 +76,8 @@ ADMIN_CALLS: dict[str, AdminCall] = {
     "describe_group": lambda admin: admin.describe_group("group"),
     "describe_groups": lambda admin: admin.describe_groups(["group"]),
     "describe_log_dirs": lambda admin: admin.describe_log_dirs(),
+    "describe_metadata_quorum": lambda admin: admin.describe_metadata_quorum(),
     "describe_producers": lambda admin: admin.describe_producers([PLACE]),
-    "describe_quorum": lambda admin: admin.describe_quorum(),
     "describe_topic": lambda admin: admin.describe_topic(TOPIC),
     "describe_topics": lambda admin: admin.describe_topics(),
     "describe_transaction": lambda admin: admin.describe_transaction("nobody"),
@@ -93,6 +95,9 @@ ADMIN_CALLS: dict[str, AdminCall] = {
     "list_topics": lambda admin: admin.list_topics(),
     "list_transactions": lambda admin: admin.list_transactions(),
     "remove_members_from_group": lambda admin: admin.remove_members_from_group("group", ["a"]),
+    "remove_raft_voter": lambda admin: admin.remove_raft_voter(77, DIRECTORY),
+    "unregister_broker": lambda admin: admin.unregister_broker(77),
+    "update_features": lambda admin: admin.update_features({"group.version": 1}),
 }
 LOCAL_ADMIN_CALLS = {"start", "close", "group_lags"}
 """Tested apart; and one that takes what another has described."""

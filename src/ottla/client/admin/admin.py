@@ -16,6 +16,7 @@ from ottla.client.admin.group_offsets import GroupOffsetAdmin
 from ottla.client.admin.log_dirs import LogDirAdmin
 from ottla.client.admin.offsets import OffsetAdmin
 from ottla.client.admin.producers import ProducerAdmin
+from ottla.client.admin.quorum import QuorumAdmin
 from ottla.client.admin.quotas import QuotaAdmin
 from ottla.client.admin.reassignments import ReassignmentAdmin
 from ottla.client.admin.users import UserAdmin
@@ -29,6 +30,7 @@ if TYPE_CHECKING:
 
 class Admin(
     ClusterAdmin,
+    QuorumAdmin,
     ConfigAdmin,
     OffsetAdmin,
     GroupLagAdmin,

@@ -2,16 +2,19 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from collections.abc import Mapping
+from typing import Any, Literal, NamedTuple
 
 from ottla.client.admin.part import AdminPart
 from ottla.client.network.coordinators import raise_for
 from ottla.client.network.metadata import Broker
 from ottla.protocol.apis import APIS, ApiKey
 
-METADATA_TOPIC = "__cluster_metadata"
 FENCED_FROM = 2
 NOBODY = -1
+
+UPGRADE = 1
+DOWNGRADES = {"safe": 2, "unsafe": 3}
 
 
 class DescribedCluster(NamedTuple):
@@ -37,21 +40,6 @@ class FeatureLevels(NamedTuple):
     supported: dict[str, tuple[int, int]]
     epoch: int | None
     """Of the agreement: it grows with each change."""
-
-
-class QuorumMember(NamedTuple):
-    node_id: int
-    log_end_offset: int
-    last_fetch_ms: int | None
-    last_caught_up_ms: int | None
-
-
-class DescribedQuorum(NamedTuple):
-    leader: int
-    leader_epoch: int
-    high_watermark: int
-    voters: tuple[QuorumMember, ...]
-    observers: tuple[QuorumMember, ...]
 
 
 class ClusterAdmin(AdminPart):
@@ -120,42 +108,42 @@ class ClusterAdmin(AdminPart):
 
         return await self._cluster.retrying(attempt)
 
-    async def describe_quorum(self) -> DescribedQuorum:
-        """The controllers' log: who leads it, who votes, and how far each has come."""
-        from ottla.protocol.messages.describe_quorum import (
-            DescribeQuorumRequest,
-            RequestPartitionData,
-            RequestTopicData,
-        )
+    async def update_features(
+        self,
+        levels: Mapping[str, int],
+        *,
+        downgrade: Literal["safe", "unsafe"] | None = None,
+        validate_only: bool = False,
+    ) -> None:
+        """Raise features to these levels, all or none; level 0 takes one out of use. To lower one
+        needs a `downgrade`: "safe" where no data is lost by it, or "unsafe".
 
-        request = DescribeQuorumRequest(
-            topics=[
-                RequestTopicData(
-                    topic_name=METADATA_TOPIC, partitions=[RequestPartitionData(partition_index=0)]
-                )
-            ]
+        >>> await admin.update_features({"transaction.version": 2})
+        """
+        from ottla.protocol.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
+
+        kind = UPGRADE if downgrade is None else DOWNGRADES[downgrade]
+        request = UpdateFeaturesRequest(
+            timeout_ms=self._cluster.request_timeout_ms,
+            feature_updates=[
+                FeatureUpdateKey(feature=name, max_version_level=level, upgrade_type=kind)
+                for name, level in levels.items()
+            ],
+            validate_only=validate_only,
         )
-        response = await self._ask_any(request)
+        response = await self._change(lambda _: request)
         raise_for(response.error_code, response.error_message)
-        found = response.topics[0].partitions[0]
-        raise_for(found.error_code, found.error_message)
-        return DescribedQuorum(
-            found.leader_id,
-            found.leader_epoch,
-            found.high_watermark,
-            tuple(map(_member, found.current_voters)),
-            tuple(map(_member, found.observers)),
-        )
+        for result in response.results:
+            raise_for(result.error_code, result.error_message)
+
+    async def unregister_broker(self, broker: int) -> None:
+        """Forget a broker that was stopped for good. What it leads or keeps is not moved: reassign
+        its partitions first."""
+        from ottla.protocol.messages.unregister_broker import UnregisterBrokerRequest
+
+        response = await self._change(lambda _: UnregisterBrokerRequest(broker_id=broker))
+        raise_for(response.error_code, response.error_message)
 
 
 def _somebody(node_id: int) -> int | None:
     return None if node_id == NOBODY else node_id
-
-
-def _member(found: Any) -> QuorumMember:
-    return QuorumMember(
-        found.replica_id,
-        found.log_end_offset,
-        found.last_fetch_timestamp if found.last_fetch_timestamp >= 0 else None,
-        found.last_caught_up_timestamp if found.last_caught_up_timestamp >= 0 else None,
-    )

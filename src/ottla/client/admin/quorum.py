@@ -1,0 +1,141 @@
+"""Administration of the controllers: who leads their log, who votes, and changing that."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, NamedTuple
+
+from ottla.client.admin.part import AdminPart
+from ottla.client.network.coordinators import raise_for
+from ottla.protocol.errors import ErrorCode, KafkaError
+from ottla.protocol.uuids import ZERO_UUID, from_text, to_text
+
+METADATA_TOPIC = "__cluster_metadata"
+
+
+class QuorumMember(NamedTuple):
+    node_id: int
+    log_end_offset: int
+    last_fetch_ms: int | None
+    last_caught_up_ms: int | None
+    directory_id: str | None = None
+    """Of its metadata log, where the cluster tells; with it a voter is known even if another node
+    has taken its number."""
+
+
+class DescribedQuorum(NamedTuple):
+    leader: int
+    leader_epoch: int
+    high_watermark: int
+    voters: tuple[QuorumMember, ...]
+    observers: tuple[QuorumMember, ...]
+    nodes: Mapping[int, Mapping[str, tuple[str, int]]] = {}
+    """The addresses of the voters by the name of their listener, where the cluster tells."""
+
+    def lag_of(self, member: QuorumMember) -> int:
+        """How many offsets of the leader's log a member does not have yet."""
+        end = next((v.log_end_offset for v in self.voters if v.node_id == self.leader), 0)
+        return max(0, end - member.log_end_offset)
+
+
+class QuorumAdmin(AdminPart):
+    async def describe_metadata_quorum(self) -> DescribedQuorum:
+        """The controllers' log: who leads it, who votes, and how far each has come."""
+        from ottla.protocol.messages.describe_quorum import (
+            DescribeQuorumRequest,
+            RequestPartitionData,
+            RequestTopicData,
+        )
+
+        request = DescribeQuorumRequest(
+            topics=[
+                RequestTopicData(
+                    topic_name=METADATA_TOPIC, partitions=[RequestPartitionData(partition_index=0)]
+                )
+            ]
+        )
+
+        async def attempt() -> DescribedQuorum:
+            connection = await self._cluster.any_broker()
+            response = await connection.request(request)
+            raise_for(response.error_code, response.error_message)
+            found = response.topics[0].partitions[0]
+            raise_for(found.error_code, found.error_message)
+            return _described(found, response.nodes)
+
+        return await self._cluster.retrying(attempt)
+
+    async def add_raft_voter(
+        self,
+        voter_id: int,
+        directory_id: str,
+        endpoints: Mapping[str, tuple[str, int]],
+        *,
+        cluster_id: str | None = None,
+    ) -> None:
+        """Let a controller that follows the log vote, too. `directory_id` is that of its metadata
+        log (`ottla storage info` shows it), `endpoints` are its controller listeners by name.
+
+        >>> await admin.add_raft_voter(4, "kXSyEMBiQkKj0yEAzPXpRg", {"CONTROLLER": ("host4", 9093)})
+        """
+        from ottla.protocol.messages.add_raft_voter import AddRaftVoterRequest, Listener
+
+        request = AddRaftVoterRequest(
+            cluster_id=cluster_id,
+            timeout_ms=self._cluster.request_timeout_ms,
+            voter_id=voter_id,
+            voter_directory_id=_directory(directory_id),
+            listeners=[
+                Listener(name=name, host=host, port=port)
+                for name, (host, port) in endpoints.items()
+            ],
+        )
+        response = await self._change(lambda _: request)
+        raise_for(response.error_code, response.error_message)
+
+    async def remove_raft_voter(
+        self, voter_id: int, directory_id: str, *, cluster_id: str | None = None
+    ) -> None:
+        """Let a controller no longer vote. Stop it only after this has succeeded: it counts for the
+        majority until then."""
+        from ottla.protocol.messages.remove_raft_voter import RemoveRaftVoterRequest
+
+        request = RemoveRaftVoterRequest(
+            cluster_id=cluster_id,
+            voter_id=voter_id,
+            voter_directory_id=_directory(directory_id),
+        )
+        response = await self._change(lambda _: request)
+        raise_for(response.error_code, response.error_message)
+
+
+def _directory(text: str) -> bytes:
+    try:
+        return from_text(text)
+    except ValueError as error:
+        raise KafkaError(ErrorCode.INVALID_REQUEST, f"directory id: {error}") from error
+
+
+def _described(found: Any, nodes: Any) -> DescribedQuorum:
+    return DescribedQuorum(
+        found.leader_id,
+        found.leader_epoch,
+        found.high_watermark,
+        tuple(map(_member, found.current_voters)),
+        tuple(map(_member, found.observers)),
+        {
+            node.node_id: {one.name: (one.host, one.port) for one in node.listeners}
+            for node in nodes
+        },
+    )
+
+
+def _member(found: Any) -> QuorumMember:
+    directory = found.replica_directory_id
+    return QuorumMember(
+        found.replica_id,
+        found.log_end_offset,
+        found.last_fetch_timestamp if found.last_fetch_timestamp >= 0 else None,
+        found.last_caught_up_timestamp if found.last_caught_up_timestamp >= 0 else None,
+        None if directory == ZERO_UUID else to_text(directory),
+    )

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Final, NamedTuple
 
 from ottla.metadata.records import METADATA_VERSION_FEATURE, METADATA_VERSION_LEVEL
+from ottla.raft.settings import KRAFT_VERSION_FEATURE, SUPPORTED_KRAFT_VERSIONS
 
 
 class Feature(NamedTuple):
@@ -26,3 +27,7 @@ FEATURES: Final = (
     Feature(METADATA_VERSION_FEATURE, METADATA_VERSION_LEVEL, METADATA_VERSION_LEVEL),
     Feature(TRANSACTION_VERSION_FEATURE, 0, 2),
 )
+
+KRAFT_VERSION: Final = Feature(KRAFT_VERSION_FEATURE, *SUPPORTED_KRAFT_VERSIONS)
+"""1: the voters of the quorum can change. It is set when folders are formatted, and lies in records
+of the quorum, not among those of the controller."""

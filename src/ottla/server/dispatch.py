@@ -67,6 +67,14 @@ SERVED: Final[dict[ApiKey, str]] = {
     ApiKey.ALLOCATE_PRODUCER_IDS: "allocate_producer_ids",
     ApiKey.CONTROLLER_REGISTRATION: "controller_registration",
     ApiKey.ASSIGN_REPLICAS_TO_DIRS: "assign_replicas_to_dirs",
+    ApiKey.VOTE: "vote",
+    ApiKey.BEGIN_QUORUM_EPOCH: "begin_quorum_epoch",
+    ApiKey.END_QUORUM_EPOCH: "end_quorum_epoch",
+    ApiKey.DESCRIBE_QUORUM: "describe_quorum",
+    ApiKey.FETCH_SNAPSHOT: "fetch_snapshot",
+    ApiKey.ADD_RAFT_VOTER: "add_raft_voter",
+    ApiKey.REMOVE_RAFT_VOTER: "remove_raft_voter",
+    ApiKey.UPDATE_RAFT_VOTER: "update_raft_voter",
 }
 """Served API -> its module in `ottla.server.handlers`. On a listener of brokers or of controllers
 are served those that Kafka serves there, and ApiVersions tells just this."""
@@ -74,7 +82,7 @@ are served those that Kafka serves there, and ApiVersions tells just this."""
 BROKERS: Final = "broker"
 CONTROLLERS: Final = "controller"
 
-ON_CONTROLLERS: Final[dict[ApiKey, str]] = {}
+ON_CONTROLLERS: Final[dict[ApiKey, str]] = {ApiKey.FETCH: "fetch_metadata"}
 """APIs that have another module on listeners of controllers."""
 
 FORWARDED: Final = frozenset(

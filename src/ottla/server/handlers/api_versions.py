@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import re
 
-from ottla.metadata.features import FEATURES
+from ottla.metadata.features import FEATURES, KRAFT_VERSION
 from ottla.protocol.apis import ApiKey, api
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.api_versions import (
@@ -42,15 +42,23 @@ def handle(context: RequestContext, request: ApiVersionsRequest) -> ApiVersionsR
             SupportedFeatureKey(
                 name=feature.name, min_version=feature.lowest, max_version=feature.level
             )
-            for feature in FEATURES
+            for feature in (*FEATURES, KRAFT_VERSION)
             if feature.lowest or context.api_version >= LOWEST_LEVEL_0_FROM
         ],
         finalized_features_epoch=image.offset,
         finalized_features=[
             FinalizedFeatureKey(name=name, max_version_level=level, min_version_level=level)
-            for name, level in image.features.items()
+            for name, level in _finalized(context).items()
         ],
     )
+
+
+def _finalized(context: RequestContext) -> dict[str, int]:
+    """The level of `kraft.version` is in the quorum's own records, not in the image."""
+    levels = dict(context.node.metadata.image.features)
+    if level := context.node.metadata.quorum.kraft_version:
+        levels[KRAFT_VERSION.name] = level
+    return levels
 
 
 def unsupported_version(_context: RequestContext) -> ApiVersionsResponse:

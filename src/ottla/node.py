@@ -1,43 +1,47 @@
 """One node: the page to read first. It builds every room and says in which order they open.
 
-    disks locked -> metadata log replayed -> partition logs loaded -> listeners opened
-    -> this broker registered in the metadata -> ready
+    disks locked -> controller listeners opened -> quorum joined -> metadata caught up
+    -> partition logs loaded -> listeners opened -> this broker registered -> unfenced -> ready
 
-and closes them the other way round.
+and closes them the other way round, after other brokers have taken over what was led here.
+
+`process.roles` says which of them there are: a node is a controller (takes part in the quorum of
+the metadata log, and may lead it), a broker (keeps partitions and serves clients), or both.
 """
 
 from __future__ import annotations
 
 import asyncio
 import os.path
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from ottla.broker.registration import NOT_CLEAN, Identity, registration_request
-from ottla.client.peers import ConnectedPeers
+from ottla.broker.controller_link import ControllerLink
+from ottla.broker.controller_requests import ControllerRequests
+from ottla.broker.lifecycle import Lifecycle
+from ottla.broker.registration import Identity, common_epoch
 from ottla.config.broker import BrokerConfig
+from ottla.config.topic import TopicConfig
 from ottla.controller.controller import Controller
-from ottla.controller.producer_ids import allocate_block
 from ottla.coordinator.service import Coordinators
 from ottla.logs import get_logger
 from ottla.metadata.delta import MetadataDelta
 from ottla.metadata.image import Endpoint, MetadataImage
 from ottla.metadata.log import MetadataLog
 from ottla.metadata.resources import CLUSTER_DEFAULT, ResourceType
-from ottla.protocol.messages.allocate_producer_ids import (
-    AllocateProducerIdsRequest,
-    AllocateProducerIdsResponse,
-)
-from ottla.protocol.messages.create_topics import CreateTopicsRequest
-from ottla.protocol.schema import Message
+from ottla.peers.late import LatePeers
 from ottla.protocol.uuids import random_uuid
 from ottla.replication.replica_manager import ReplicaManager
+from ottla.server.dispatch import BROKERS, CONTROLLERS
 from ottla.server.fetch_sessions import FetchSessionCache
+from ottla.server.local import serve_here
 from ottla.server.server import Server
 from ottla.storage.log_manager import LogManager
 
 if TYPE_CHECKING:
+    from ottla.config.listeners import Listener
+    from ottla.peers.peers import Peers
     from ottla.runtime.os_runtime import OsRuntime
     from ottla.runtime.runtime import Runtime
     from ottla.storage.log import Log
@@ -45,10 +49,16 @@ if TYPE_CHECKING:
 log = get_logger("ottla.node")
 
 FETCH_SESSION_EVICTION_MS: Final = 120_000
+LEAVE_S_MAX: Final = 5.0
+"""So long a broker that stops waits for others to take over what it leads."""
 
 
 class Node:
-    """Build it in a running loop, then `await node.start()`, and `await node.stop()` in the end."""
+    """Build it in a running loop, then `await node.start()`, and `await node.stop()` in the end.
+
+    Without the role of a controller `controller` is None; without that of a broker `lifecycle`,
+    `requests`, `replicas` and `coordinators` are. What needs them is not served there.
+    """
 
     def __init__(self, runtime: Runtime, config: BrokerConfig) -> None:
         self.runtime = runtime
@@ -63,20 +73,31 @@ class Node:
         self.endpoints: tuple[Endpoint, ...] = ()
         """Where clients are told to find this broker, by listener."""
         self.addresses: list[tuple[str, int]] = []
-        """Where it listens: host as configured, and the port that was really opened."""
+        """Where it listens for clients: host as configured, and the port that was really opened."""
+        self.controller_endpoints: tuple[Endpoint, ...] = ()
+        """Where other nodes are told to find this controller."""
         self.failure: asyncio.Future[Exception] = asyncio.get_running_loop().create_future()
         """Resolved with the reason when the node can no longer do its work and has to stop."""
         self._config_from_file = config
         self.log_manager = LogManager(runtime, config, on_dir_failed=self._dir_failed)
-        self.metadata: MetadataLog
-        self.controller: Controller
-        self.replicas: ReplicaManager
-        self.coordinators: Coordinators
+        self.peers: Peers = LatePeers(partial(_connected_peers, runtime))
+        self.metadata: MetadataLog = None  # type: ignore[assignment]
+        self.controller_link: ControllerLink = None  # type: ignore[assignment]
+        self.controller: Controller = None  # type: ignore[assignment]
+        self.lifecycle: Lifecycle = None  # type: ignore[assignment]
+        self.requests: ControllerRequests = None  # type: ignore[assignment]
+        self.replicas: ReplicaManager = None  # type: ignore[assignment]
+        self.coordinators: Coordinators = None  # type: ignore[assignment]
         self.server = Server(self)
 
     @property
     def cluster_id(self) -> str:
         return self.log_manager.cluster_id
+
+    @property
+    def broker_epoch(self) -> int:
+        """Of this broker's registration; -1 before it has one."""
+        return -1 if self.lifecycle is None else self.lifecycle.broker_epoch
 
     def endpoint_for(self, listener_name: str) -> Endpoint | None:
         """The address of this broker for clients that came in by this listener."""
@@ -94,87 +115,124 @@ class Node:
             raise
 
     async def _start(self) -> None:
+        await self._join_quorum()
+        self._take_dynamic_config(self.metadata.image)
+        if self.config.is_broker:
+            await self._start_broker()
+        else:
+            # There are none of partitions; what is in the folder beside them is looked after.
+            config = TopicConfig.build(self.config, {})
+            await self.log_manager.load(lambda topic: config)
+            self.metadata.subscribe(self._metadata_changed)
+
+    async def _join_quorum(self) -> None:
+        """Returns when the metadata here is that of the cluster. Controllers answer from the
+        beginning: nobody can be elected before a majority of them does."""
+        config = self.config
+        self.controller_endpoints = self._listen(
+            config.controller_listeners, config.advertised_controller_listeners, CONTROLLERS
+        )
         self.metadata = await MetadataLog.open(
             self.runtime,
-            self.config.metadata_log_dir,
+            config.metadata_log_dir,
             node_id=self.node_id,
             cluster_id=self.cluster_id,
-            config=self.config,
-            clean=self.log_manager.was_clean(self.config.metadata_log_dir),
+            config=config,
+            clean=self.log_manager.was_clean(config.metadata_log_dir),
             on_failure=self._metadata_failed,
+            directory_id=self.log_manager.directory_id(config.metadata_log_dir),
+            peers=self.peers,
+            endpoints=self.controller_endpoints,
         )
-        image = self.metadata.image
-        self._take_dynamic_config(image)
-        self.controller = Controller(self.metadata, self.config, self.runtime)
+        self.controller_link = ControllerLink(
+            self.runtime,
+            self.metadata,
+            self.peers,
+            partial(serve_here, self),
+            timeout_ms=config["request.timeout.ms"],
+        )
+        if config.is_controller:
+            self.controller = Controller(self.metadata, config, self.runtime)
+            self.server.start_serving(CONTROLLERS)
+        await self.metadata.caught_up()
+
+    async def _start_broker(self) -> None:
+        ask = self.controller_link.ask
+        self.requests = ControllerRequests(
+            self.runtime, ask, self.metadata, self.config, lambda: self.broker_epoch
+        )
         self.replicas = ReplicaManager(self.runtime, self.config, self.log_manager, self.node_id)
         self.coordinators = Coordinators(
             self.runtime,
             self.replicas,
             self.config,
             node_id=self.node_id,
-            ask=self._ask_controller,
-            peers=ConnectedPeers(self.runtime),
-            broker_epoch=lambda: -1,
+            ask=ask,
+            peers=self.peers,
+            broker_epoch=lambda: self.broker_epoch,
         )
+        image = self.metadata.image
         await self.log_manager.load(lambda topic: self.replicas.topic_config(topic, image))
         self.log_manager.set_aside_strays(lambda log: _is_known(log, image))
-        self.endpoints = self._listen()
-        directories = self.log_manager.directory_ids()
-        clean = all(log_dir.was_clean for log_dir in self.log_manager.dirs)
-        before = image.brokers.get(self.node_id)
-        identity = Identity(
+        self.endpoints = self._listen(
+            self.config.listeners, self.config.advertised_listeners, BROKERS
+        )
+        self.lifecycle = Lifecycle(
+            self.runtime, ask, self.metadata, self._identity(), self.config, self._fail
+        )
+        await self.lifecycle.register()
+        self.replicas.report_folders = self.requests.assign_directories
+        self.replicas.load(self.metadata.image)
+        self.coordinators.metadata_changed(MetadataDelta(), self.metadata.image)
+        self.metadata.subscribe(self._metadata_changed)
+        self.log_manager.start_background_work(self.replicas.high_watermarks)
+        self.server.start_serving(BROKERS)
+        await self.lifecycle.serve()
+
+    def _identity(self) -> Identity:
+        dirs = self.log_manager.dirs
+        return Identity(
             self.node_id,
             self.cluster_id,
             random_uuid(self.runtime.random),
             self.endpoints,
             self.config["broker.rack"],
-            directories,
-            previous_epoch=before.epoch if clean and before is not None else NOT_CLEAN,
+            self.log_manager.directory_ids(),
+            common_epoch([log_dir.last_epoch for log_dir in dirs]),
         )
-        await self.controller.register_broker(registration_request(identity, directories))
-        self.replicas.report_folders = self._note_folders
-        self.replicas.load(self.metadata.image)
-        self.coordinators.metadata_changed(MetadataDelta(), self.metadata.image)
-        self.metadata.subscribe(self._metadata_changed)
-        self.log_manager.start_background_work(self.replicas.high_watermarks)
-        self.server.start_serving()
 
-    def _listen(self) -> tuple[Endpoint, ...]:
+    def _listen(
+        self, listeners: Iterable[Listener], advertised: Iterable[Listener], kind: str
+    ) -> tuple[Endpoint, ...]:
         ports = {}
-        for listener in self.config.listeners:
-            ports[listener.name] = self.server.listen(listener)[1]
-            self.addresses.append((listener.host, ports[listener.name]))
+        for listener in listeners:
+            ports[listener.name] = self.server.listen(listener, kind)[1]
+            if kind == BROKERS:
+                self.addresses.append((listener.host, ports[listener.name]))
         return tuple(
             Endpoint(
-                advertised.name,
-                advertised.host or self.runtime.network.host_name(),
-                advertised.port or ports[advertised.name],
+                told.name,
+                told.host or self.runtime.network.host_name(),
+                told.port or ports[told.name],
             )
-            for advertised in self.config.advertised_listeners
+            for told in advertised
         )
-
-    async def _ask_controller(self, request: Message, *, timeout_ms: int | None = None) -> Any:
-        match request:
-            case CreateTopicsRequest():
-                return await self.controller.create_topics(request)
-            case AllocateProducerIdsRequest():
-                block = await self.metadata.write(partial(allocate_block, broker_id=self.node_id))
-                return AllocateProducerIdsResponse(
-                    producer_id_start=block.start, producer_id_len=len(block)
-                )
-        raise AssertionError(f"the controller does not serve {type(request).__name__}")
 
     # --- changing -------------------------------------------------------------------------------
 
     def _metadata_changed(self, delta: MetadataDelta, image: MetadataImage) -> None:
         if delta.brokers_reconfigured:
             self._take_dynamic_config(image)
-            self.controller.config = self.config
-            self.replicas.configure_broker(self.config, image)
             self.log_manager.configure(self.config)
             self.server.configure(self.config)
-        self.replicas.apply(delta, image)
-        self.coordinators.metadata_changed(delta, image)
+            if self.controller is not None:
+                self.controller.config = self.config
+            if self.replicas is not None:
+                self.requests.config = self.config
+                self.replicas.configure_broker(self.config, image)
+        if self.replicas is not None:
+            self.replicas.apply(delta, image)
+            self.coordinators.metadata_changed(delta, image)
 
     def _take_dynamic_config(self, image: MetadataImage) -> None:
         self.config = self._config_from_file.with_dynamic(
@@ -185,21 +243,16 @@ class Node:
             log.warning("a stored setting cannot be used", problem=str(problem))
         self.fetch_bytes_max = self.config["fetch.max.bytes"]
 
-    def _note_folders(self, chosen: dict[tuple[bytes, int], bytes]) -> None:
-        self.runtime.spawn(self.controller.assign_directories(chosen), name="note-folders")
-
     def _dir_failed(self, directory: str, cause: BaseException) -> None:
         """A log dir went offline at run time. The node goes on without it, while it can."""
-        self.replicas.dir_failed(directory)
+        if self.replicas is not None:
+            self.replicas.dir_failed(directory)
         if directory == self.config.metadata_log_dir or not self.log_manager.has_online_dirs:
             self._fail(
                 RuntimeError(f"{directory}, which the node cannot do without, failed: {cause}")
             )
-        else:
-            self.runtime.spawn(
-                self.controller.directories_changed(self.log_manager.directory_ids()),
-                name="report-failed-dir",
-            )
+        elif self.lifecycle is not None:
+            self.lifecycle.directories_changed(self.log_manager.directory_ids())
 
     def _metadata_failed(self, cause: Exception) -> None:
         # Offline, so that the folder is not marked as closed properly.
@@ -218,13 +271,35 @@ class Node:
     # --- closing --------------------------------------------------------------------------------
 
     async def stop(self) -> None:
-        """Stop serving, then make everything durable and mark the shutdown as clean."""
+        """Let others take over, stop serving, then make everything durable and mark the shutdown
+        as clean."""
+        if self.lifecycle is not None:
+            await self._leave()
+            self.lifecycle.close()
         self.server.close()
-        if hasattr(self, "coordinators"):
+        if self.coordinators is not None:
             self.coordinators.close()
-        if hasattr(self, "metadata"):
+        if self.controller is not None:
+            self.controller.close()
+        if self.metadata is not None:
             await self.metadata.close()
-        await self.log_manager.close()
+        self.peers.close()
+        await self.log_manager.close(self.broker_epoch)
+
+    async def _leave(self) -> None:
+        """Where there is nobody to take over, nothing is to be done: it goes on as it was."""
+        brokers = self.metadata.image.brokers.values()
+        others = any(broker.is_active for broker in brokers if broker.id != self.node_id)
+        if self.lifecycle.is_fenced or not others or self.failure.done():
+            return
+        if not await self.lifecycle.leave(LEAVE_S_MAX):
+            log.warning("not everything led here was taken over in time", seconds=LEAVE_S_MAX)
+
+
+def _connected_peers(runtime: Runtime) -> Peers:
+    from ottla.client.peers import ConnectedPeers
+
+    return ConnectedPeers(runtime)
 
 
 def _is_known(log: Log, image: MetadataImage) -> bool:
@@ -257,9 +332,16 @@ async def _serve(
     for warning in config.unused_warnings():
         log.warning(warning)
     node = Node(runtime, config)
-    await node.start()
-    started(node)
     endings: list[asyncio.Future[Any]] = [stop_asked, node.failure]
+    starting = asyncio.ensure_future(node.start())
+    # A node of a cluster that is not complete waits for the others; it can be stopped meanwhile.
+    await asyncio.wait([starting, *endings], return_when=asyncio.FIRST_COMPLETED)
+    if not starting.done():
+        starting.cancel()
+        await asyncio.wait([starting])
+        return 1 if node.failure.done() else 0
+    starting.result()
+    started(node)
     await asyncio.wait(endings, return_when=asyncio.FIRST_COMPLETED)
     await node.stop()
     return 1 if node.failure.done() else 0

@@ -13,8 +13,11 @@ from typing import Any
 
 import pytest
 
+from ottla.broker.controller_requests import ControllerRequests
+from ottla.broker.registration import Identity, registration_request
 from ottla.config.broker import BrokerConfig
 from ottla.controller.controller import Controller
+from ottla.coordinator.producer_ids import ProducerIds
 from ottla.metadata.image import Endpoint
 from ottla.metadata.log import MetadataLog
 from ottla.metadata.resources import ResourceType
@@ -25,6 +28,7 @@ from ottla.protocol.messages.alter_configs import AlterableConfig as LegacyConfi
 from ottla.protocol.messages.alter_configs import AlterConfigsRequest
 from ottla.protocol.messages.alter_configs import AlterConfigsResource as LegacyResource
 from ottla.protocol.messages.api_versions import ApiVersionsRequest
+from ottla.protocol.messages.broker_registration import BrokerRegistrationRequest
 from ottla.protocol.messages.create_partitions import CreatePartitionsRequest, CreatePartitionsTopic
 from ottla.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from ottla.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
@@ -52,6 +56,8 @@ from ottla.protocol.messages.metadata import MetadataRequest, MetadataRequestTop
 from ottla.protocol.schema import Message
 from ottla.protocol.uuids import ZERO_UUID
 from ottla.runtime.os_runtime import OsRuntime, run
+from ottla.server.dispatch import BROKERS, CONTROLLERS, SERVED, served_on
+from ottla.server.local import serve_here
 from ottla.storage.log_manager import LogManager
 
 NODE_ID = 1
@@ -70,7 +76,7 @@ class Admin:
         context = SimpleNamespace(
             api_version=version,
             client_id=None,
-            connection=SimpleNamespace(listener_name="PLAINTEXT"),
+            connection=SimpleNamespace(listener_name="PLAINTEXT", kind=BROKERS),
             node=self.node,
         )
         answer = module.handle(context, request)
@@ -107,17 +113,34 @@ def with_admin(folder: Path, use: Callable[[Admin], Awaitable[None]], **settings
             log_manager=manager,
             replicas=SimpleNamespace(topics={}),
         )
-        await controller.register_broker(
-            [Endpoint("PLAINTEXT", "localhost", 9092), Endpoint("OTHER", "elsewhere", 9093)],
-            rack="here",
-            directories=manager.directory_ids(),
-            clean=True,
+        registered = await controller.register_broker(registration(manager.directory_ids()))
+
+        async def ask(request: Message, **_: Any) -> Any:
+            return await serve_here(node, request, None)  # type: ignore[arg-type]
+
+        def epoch() -> int:
+            return registered.broker_epoch
+
+        node.requests = ControllerRequests(runtime, ask, metadata, config, epoch)
+        node.coordinators = SimpleNamespace(
+            producer_ids=ProducerIds(
+                ask,
+                lambda task: runtime.spawn(task, name="ids"),
+                broker_id=NODE_ID,
+                broker_epoch=epoch,
+            )
         )
         await use(Admin(node))
         await metadata.close()
         await manager.close()
 
     run(main)
+
+
+def registration(directories: list[bytes]) -> BrokerRegistrationRequest:
+    endpoints = [Endpoint("PLAINTEXT", "localhost", 9092), Endpoint("OTHER", "elsewhere", 9093)]
+    identity = Identity(NODE_ID, "cluster", b"i" * 16, endpoints, "here", directories)
+    return registration_request(identity, directories)
 
 
 async def create(admin: Admin, *names: str, partitions: int = 1) -> None:
@@ -540,9 +563,14 @@ def test_producer_ids_that_cannot_be_had(
     with_admin(tmp_path, use)
 
 
-def test_api_versions_are_the_served_ones(tmp_path: Path):
-    from ottla.server.dispatch import SERVED
+def test_every_served_api_is_served_on_the_listeners_that_kafka_has_it_on():
+    assert served_on(BROKERS) | served_on(CONTROLLERS) == set(SERVED)
+    assert ApiKey.PRODUCE not in served_on(CONTROLLERS)
+    assert ApiKey.BROKER_HEARTBEAT not in served_on(BROKERS)
+    assert ApiKey.CREATE_TOPICS in served_on(BROKERS) & served_on(CONTROLLERS)
 
+
+def test_api_versions_are_the_served_ones(tmp_path: Path):
     async def use(admin: Admin) -> None:
         request = ApiVersionsRequest(
             client_software_name="some-client", client_software_version="1.0"
@@ -550,7 +578,7 @@ def test_api_versions_are_the_served_ones(tmp_path: Path):
         for version in versions(ApiKey.API_VERSIONS):
             answer = await admin(ApiKey.API_VERSIONS, request, version)
             told = {k.api_key: (k.min_version, k.max_version) for k in answer.api_keys}
-            assert set(told) == set(SERVED)
+            assert set(told) == served_on(BROKERS)
             assert told[ApiKey.PRODUCE] == (0, api(ApiKey.PRODUCE).versions[1])
             assert told[ApiKey.METADATA] == (0, 13)
             assert told[ApiKey.INIT_PRODUCER_ID] == (0, 5)
@@ -558,7 +586,9 @@ def test_api_versions_are_the_served_ones(tmp_path: Path):
                 levels = {f.name: f.max_version_level for f in answer.finalized_features}
                 assert levels == {"metadata.version": 30, "transaction.version": 2}
                 supported = {f.name: f.min_version for f in answer.supported_features}
-                from_level_0 = {"transaction.version": 0} if version >= 4 else {}
+                from_level_0 = (
+                    {"transaction.version": 0, "kraft.version": 0} if version >= 4 else {}
+                )
                 assert supported == {"metadata.version": 30, **from_level_0}
                 assert answer.finalized_features_epoch >= 0
 

@@ -2,7 +2,23 @@
 
 from __future__ import annotations
 
+from typing import TYPE_CHECKING
+
 from ottla.metadata.image import NO_LEADER, BrokerImage, MetadataImage, PartitionImage
+
+if TYPE_CHECKING:
+    from ottla.node import Node
+
+NOBODY = -1
+
+
+def controller_for_clients(node: Node, reachable: dict[int, BrokerImage]) -> int:
+    """Whom to send administration to. Any broker will do, as all forward it; best is the one that
+    is the active controller, then the one that was asked."""
+    for broker_id in (node.metadata.leader_id, node.node_id, *reachable):
+        if broker_id in reachable:
+            return broker_id
+    return NOBODY
 
 
 def reachable_brokers(image: MetadataImage, listener: str) -> dict[int, BrokerImage]:

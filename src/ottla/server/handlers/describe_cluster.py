@@ -9,7 +9,7 @@ from ottla.protocol.messages.describe_cluster import (
     DescribeClusterResponse,
 )
 from ottla.server.context import RequestContext
-from ottla.server.handlers._replicas import reachable_brokers
+from ottla.server.handlers._replicas import controller_for_clients, reachable_brokers
 from ottla.server.handlers._rights import ALL_ON_CLUSTER, NOT_ASKED
 
 BROKERS, CONTROLLERS = 1, 2
@@ -37,8 +37,39 @@ def handle(context: RequestContext, request: DescribeClusterRequest) -> Describe
     asked = request.include_cluster_authorized_operations
     return DescribeClusterResponse(
         cluster_id=node.cluster_id,
-        controller_id=node.node_id if node.node_id in reachable else -1,
+        controller_id=controller_for_clients(node, reachable),
         brokers=brokers,
+        cluster_authorized_operations=ALL_ON_CLUSTER if asked else NOT_ASKED,
+    )
+
+
+def handle_on_controller(
+    context: RequestContext, request: DescribeClusterRequest
+) -> DescribeClusterResponse:
+    """The controllers, by the listener through which the client came."""
+    if request.endpoint_type == BROKERS:
+        return DescribeClusterResponse(
+            error_code=ErrorCode.MISMATCHED_ENDPOINT_TYPE,
+            error_message="The request was sent to a controller, but asks for brokers.",
+        )
+    if request.endpoint_type != CONTROLLERS:
+        return _wrong_endpoint(context.api_version, request.endpoint_type)
+    node = context.node
+    listener = context.connection.listener_name
+    asked = request.include_cluster_authorized_operations
+    return DescribeClusterResponse(
+        endpoint_type=CONTROLLERS,
+        cluster_id=node.cluster_id,
+        controller_id=node.metadata.leader_id,
+        brokers=[
+            DescribeClusterBroker(
+                broker_id=controller.id,
+                host=controller.endpoints[listener].host,
+                port=controller.endpoints[listener].port,
+            )
+            for controller in node.metadata.image.controllers.values()
+            if listener in controller.endpoints
+        ],
         cluster_authorized_operations=ALL_ON_CLUSTER if asked else NOT_ASKED,
     )
 

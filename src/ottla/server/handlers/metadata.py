@@ -1,8 +1,8 @@
 """Metadata: who is in the cluster, which topics there are, who leads their partitions.
 
 Topics that a client asks for before they exist are created where both the client and
-`auto.create.topics.enable` allow it. Creation takes one commit of the metadata log here, so the
-answer waits for it and has the new topic, instead of an error that sends the client round again.
+`auto.create.topics.enable` allow it. Creation takes one commit of the metadata log, so the answer
+waits for it and has the new topic, instead of an error that sends the client round again.
 """
 
 from __future__ import annotations
@@ -31,6 +31,7 @@ from ottla.protocol.messages.metadata import (
 from ottla.protocol.uuids import ZERO_UUID
 from ottla.server.context import RequestContext
 from ottla.server.handlers._replicas import (
+    controller_for_clients,
     offline_replicas,
     reachable_brokers,
     reachable_leader,
@@ -100,7 +101,7 @@ async def _create_and_answer(
 ) -> MetadataResponse:
     refused: dict[str, int] = {}
     try:
-        created = await context.node.controller.auto_create_topics(missing)
+        created = await context.node.requests.auto_create_topics(missing)
         refused = {topic.name: topic.error_code for topic in created.topics if topic.error_code}
     except KafkaError as error:
         refused = dict.fromkeys(missing, int(error.code))
@@ -129,8 +130,7 @@ def _answer(
     return MetadataResponse(
         brokers=_brokers(image, listener),
         cluster_id=node.cluster_id,
-        # Whom to send administration to: any broker will do, so this one.
-        controller_id=node.node_id if node.node_id in reachable_brokers(image, listener) else -1,
+        controller_id=controller_for_clients(node, reachable_brokers(image, listener)),
         topics=topics,
         cluster_authorized_operations=ALL_ON_CLUSTER if with_cluster_rights else NOT_ASKED,
     )

@@ -22,13 +22,18 @@ class AbortedTransactions:
 
     def hides(self, header: BatchHeader) -> bool:
         """Ask for every batch, in order."""
-        while self._to_come and self._to_come[-1][0] <= header.last_offset:
-            self._producers.add(self._to_come.pop()[1])
+        self._come_to(header)
         return header.is_transactional and header.producer_id in self._producers
 
     def see_marker(self, header: BatchHeader, batch: memoryview) -> None:
-        """A control batch: an abort marker ends the producer's hidden transaction."""
+        """A control batch: an abort marker ends the producer's hidden transaction, which may have no
+        other batch in this fetch."""
+        self._come_to(header)
         if header.producer_id not in self._producers:
             return
         if any(control_type(record) is ControlType.ABORT for record in read_records(batch)):
             self._producers.discard(header.producer_id)
+
+    def _come_to(self, header: BatchHeader) -> None:
+        while self._to_come and self._to_come[-1][0] <= header.last_offset:
+            self._producers.add(self._to_come.pop()[1])

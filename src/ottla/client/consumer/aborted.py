@@ -26,8 +26,8 @@ class AbortedTransactions:
         return header.is_transactional and header.producer_id in self._producers
 
     def see_marker(self, header: BatchHeader, batch: memoryview) -> None:
-        """A control batch: an abort marker ends the producer's hidden transaction, which may have no
-        other batch in this fetch."""
+        """A control batch: an abort marker ends the producer's hidden transaction, of which there
+        may be no other batch in this fetch."""
         self._come_to(header)
         if header.producer_id not in self._producers:
             return

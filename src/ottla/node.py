@@ -182,6 +182,8 @@ class Node:
         )
         await self.lifecycle.register()
         self.replicas.report_folders = self.requests.assign_directories
+        # Changes of ISRs hold up acknowledgements: they must not wait behind other requests.
+        self.replicas.join(self.peers, partial(ask, lane="isr"), lambda: self.broker_epoch)
         self.replicas.load(self.metadata.image)
         self.coordinators.metadata_changed(MetadataDelta(), self.metadata.image)
         self.metadata.subscribe(self._metadata_changed)
@@ -279,6 +281,8 @@ class Node:
         self.server.close()
         if self.coordinators is not None:
             self.coordinators.close()
+        if self.replicas is not None:
+            self.replicas.close()
         if self.controller is not None:
             self.controller.close()
         if self.metadata is not None:

@@ -94,6 +94,7 @@ def handle_end(replica: Replica, event: RequestReceived, request: EndQuorumEpoch
         follower = replica.follower
         if error == ErrorCode.NONE and follower and follower.leader_id == asked.leader_id:
             follower.fetch_until_ms = replica.now_ms + _stand_after_ms(replica, asked)
+            follower.has_fetched = False  # it says itself that it is gone: others may stand
         response = _end_response(replica, event.version, error)
     replica.answer(event.token, response)
 

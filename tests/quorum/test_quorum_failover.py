@@ -1,0 +1,135 @@
+"""Three controllers: one decides, all follow, and what was acknowledged outlives who decided it."""
+
+from __future__ import annotations
+
+import pytest
+from quorum_world import PORT, QuorumWorld, host, topic
+
+from ottla.protocol.errors import ErrorCode, KafkaError
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_one_is_elected_and_all_get_what_it_decides(seed: int) -> None:
+    quorum = QuorumWorld(seed)
+
+    async def story() -> None:
+        await quorum.start_all()
+        leader = await quorum.elected()
+        told: dict[int, list[str]] = {i: [] for i in quorum.ids}
+        for node_id, node in quorum.nodes.items():
+            node.metadata.subscribe(
+                lambda delta, image, node_id=node_id: told[node_id].extend(
+                    created.name for created in delta.created.values()
+                )
+            )
+        for number in range(10):
+            await quorum.write(number)
+        image = await quorum.agreed()
+        assert len(image.topics) == 10
+        assert all(names == [f"topic-{n}" for n in range(10)] for names in told.values())
+        for node in quorum.nodes.values():
+            assert node.metadata.leader_id == leader
+            assert node.metadata.leader_endpoint() == (host(leader), PORT)
+
+    quorum.run(story)
+
+
+def test_who_does_not_lead_refuses_to_decide() -> None:
+    quorum = QuorumWorld(1)
+
+    async def story() -> None:
+        await quorum.start_all()
+        leader = await quorum.elected()
+        other = next(i for i in quorum.ids if i != leader)
+        with pytest.raises(KafkaError) as refused:
+            await quorum.on(other, lambda log: log.append([topic(1)]))
+        assert refused.value.code is ErrorCode.NOT_CONTROLLER
+
+    quorum.run(story)
+
+
+@pytest.mark.parametrize("seed", range(5))
+@pytest.mark.parametrize("power_loss", [True, False])
+def test_another_one_takes_over_when_the_leader_dies(seed: int, power_loss: bool) -> None:
+    quorum = QuorumWorld(seed)
+
+    async def story() -> None:
+        await quorum.start_all()
+        first = await quorum.elected()
+        for number in range(5):
+            await quorum.write(number)
+        quorum.crash(first, power_loss=power_loss)
+        second = await quorum.elected(within_s=10)
+        assert second != first
+        assert len(quorum.nodes[second].metadata.image.topics) == 5
+        for number in range(5, 10):
+            await quorum.write(number)
+        await quorum.start(first)
+        image = await quorum.agreed()
+        assert len(image.topics) == 10
+
+    quorum.run(story)
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_what_a_leader_without_a_majority_decides_never_happened(seed: int) -> None:
+    quorum = QuorumWorld(seed)
+
+    async def story() -> None:
+        await quorum.start_all()
+        first = await quorum.elected()
+        await quorum.write(0)
+        changes: list[bool] = []
+        quorum.nodes[first].metadata.on_leadership(lambda active, epoch: changes.append(active))
+        quorum.cut_off(first)
+        lost = quorum.on(first, lambda log: log.append([topic(99)]))
+        others = [i for i in quorum.ids if i != first]
+        await quorum.elected(among=others, within_s=20)
+        await quorum.write(1)
+        with pytest.raises(KafkaError) as refused:
+            await lost
+        assert refused.value.code is ErrorCode.NOT_CONTROLLER
+        log = quorum.nodes[first].metadata
+        assert "topic-99" not in log.pending.topics
+        assert changes[:2] == [True, False]
+        quorum.world.network.heal()
+        image = await quorum.agreed()
+        assert set(image.topics) == {"topic-0", "topic-1"}
+
+    quorum.run(story)
+
+
+def test_a_leader_that_stops_hands_over_at_once() -> None:
+    quorum = QuorumWorld(7)
+
+    async def story() -> None:
+        await quorum.start_all()
+        first = await quorum.elected()
+        await quorum.write(1)
+        await quorum.agreed()
+        began = quorum.world.loop.time()
+        await quorum.stop(first)
+        await quorum.elected()
+        await quorum.write(2)
+        assert quorum.world.loop.time() - began < 0.5
+
+    quorum.run(story)
+
+
+def test_all_of_them_start_again_with_what_they_had() -> None:
+    quorum = QuorumWorld(3)
+
+    async def story() -> None:
+        await quorum.start_all()
+        for number in range(5):
+            await quorum.write(number)
+        await quorum.agreed()
+        for node_id in quorum.ids:
+            quorum.crash(node_id)
+        await quorum.start_all()
+        await quorum.elected()
+        for node in quorum.nodes.values():
+            await quorum.on(node.node_id, lambda log: log.caught_up())
+            assert len(node.metadata.image.topics) == 5
+
+    quorum.run(story)

@@ -14,6 +14,7 @@ from ottla.raft.ids import Endpoints, Node, ReplicaKey
 from ottla.raft.settings import RaftSettings
 from ottla.raft.voters import VoterSet
 
+FETCH_WAIT_MS_MAX = 500
 LISTENER_DEFAULT = "CONTROLLER"
 """What the listener of controllers is called where none is configured."""
 _FIRST_UNKNOWN_ID = -2
@@ -51,6 +52,8 @@ def raft_settings(
         auto_join=config["controller.quorum.auto.join.enable"],
         election_timeout_ms=config["controller.quorum.election.timeout.ms"],
         fetch_timeout_ms=config["controller.quorum.fetch.timeout.ms"],
+        # An idle leader must be heard of twice before its silence counts.
+        fetch_max_wait_ms=min(FETCH_WAIT_MS_MAX, config["controller.quorum.fetch.timeout.ms"] // 2),
         election_backoff_max_ms=config["controller.quorum.election.backoff.max.ms"],
         request_timeout_ms=config["controller.quorum.request.timeout.ms"],
         retry_backoff_ms=config["controller.quorum.retry.backoff.ms"],

@@ -1,4 +1,4 @@
-"""`ottla cluster`: who is there."""
+"""`ottla cluster`: who is there, and how it is doing."""
 
 from __future__ import annotations
 
@@ -22,8 +22,9 @@ if TYPE_CHECKING:
 app = new_app()
 
 
-@app.command()
+@app.callback(invoke_without_command=True)
 def cluster(
+    context: typer.Context,
     apis: Annotated[
         bool, typer.Option("--apis", help="Show which versions of each request are served, too.")
     ] = False,
@@ -38,7 +39,11 @@ def cluster(
     - `ottla cluster`
 
     - `ottla cluster --bootstrap broker.example:9092 --json`
+
+    - `ottla cluster status`
     """
+    if context.invoked_subcommand is not None:
+        return
     from ottla.cli.output import print_fields, print_json, print_table
     from ottla.cli.session import with_admin
 
@@ -76,3 +81,38 @@ def cluster(
 
 def _api(one: ServedApi) -> dict[str, Any]:
     return {"key": one.key, "api": one.name, "min": one.min_version, "max": one.max_version}
+
+
+@app.command()
+def status(
+    partitions: Annotated[
+        bool, typer.Option("--partitions", help="Show all partitions in need, however many.")
+    ] = False,
+    check: Annotated[
+        bool, typer.Option("--check", help="Exit with 1 if anything is wrong, for scripts.")
+    ] = False,
+    bootstrap: Bootstrap = BOOTSTRAP_DEFAULT,
+    timeout_ms: TimeoutMs = TIMEOUT_MS_DEFAULT,
+    as_json: Json = False,
+) -> None:
+    """Show who leads, who lags, who is fenced and why, and which partitions need help.
+
+    Examples:
+
+    - `ottla cluster status`
+
+    - `ottla cluster status --check --json`
+    """
+    from ottla.cli.cluster_report import print_report
+    from ottla.cli.cluster_status import as_json as report_as_json
+    from ottla.cli.cluster_status import take_stock
+    from ottla.cli.output import print_json
+    from ottla.cli.session import with_admin
+
+    found = with_admin(bootstrap, take_stock, timeout_ms=timeout_ms)
+    if as_json:
+        print_json(report_as_json(found))
+    else:
+        print_report(found, all_partitions=partitions)
+    if check and found.problems:
+        raise typer.Exit(1)

@@ -23,6 +23,7 @@ MODULES = {
     "groups": "ottla.cli.groups",
     "transactions": "ottla.cli.transactions",
     "cluster": "ottla.cli.cluster",
+    "quorum": "ottla.cli.quorum",
     "log-dirs": "ottla.cli.log_dirs",
     "storage": "ottla.cli.storage",
     "dump-log": "ottla.cli.dump_log",

@@ -1,4 +1,7 @@
-"""`ottla topics`: create, list, describe, alter, delete, and delete records."""
+"""`ottla topics`: create, list, describe, alter, delete, and delete records.
+
+Moving partitions and electing their leaders have files of their own.
+"""
 
 from __future__ import annotations
 
@@ -18,6 +21,8 @@ from ottla.cli.options import (
     new_app,
     parse_pairs,
 )
+from ottla.cli.topic_elect import elect_leaders
+from ottla.cli.topic_reassign import reassign
 
 if TYPE_CHECKING:
     from ottla.client.admin.admin import Admin
@@ -25,7 +30,7 @@ if TYPE_CHECKING:
     from ottla.client.network.metadata import Partition, Topic
     from ottla.protocol.errors import KafkaError
 
-app = new_app("Create, list, describe, alter and delete topics.")
+app = new_app("Create, list, describe, alter, move and delete topics.")
 
 Partitions = Annotated[
     int | None, typer.Option("--partitions", "-p", min=1, help="How many partitions.")
@@ -421,6 +426,10 @@ def delete_records(
         )
     if any(row["error"] for row in rows):
         raise typer.Exit(1)
+
+
+app.command("reassign")(reassign)
+app.command("elect-leaders")(elect_leaders)
 
 
 def _topics(names: Iterable[str] | None, bootstrap: str, timeout_ms: int) -> list[Topic]:

@@ -1,0 +1,89 @@
+"""`ottla cluster status`, for people."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from ottla.cli.cluster_status import NO_LEADER, UNDER_MIN_ISR, Stock
+from ottla.cli.output import print_fields, print_line, print_table
+from ottla.cli.quorum import members_of
+
+SHOWN_MAX: Final = 20
+"""Partitions in need, unless all are asked for."""
+
+
+def print_report(stock: Stock, *, all_partitions: bool) -> None:
+    _print_summary(stock)
+    _print_controllers(stock)
+    _print_brokers(stock)
+    _print_partitions(stock, all_partitions)
+    for problem in stock.problems:
+        print_line(f"! {problem}")
+    if not stock.problems:
+        print_line("All is well.")
+
+
+def _print_summary(stock: Stock) -> None:
+    quorum = stock.quorum
+    print_fields(
+        [
+            ("cluster id", stock.cluster_id),
+            ("metadata version", stock.metadata_version),
+            ("leading controller", None if quorum is None else quorum.leader),
+            ("topics", stock.topic_count),
+            ("partitions", stock.partition_count),
+            ("  not all in sync", len(stock.in_need)),
+            ("  too few in sync", stock.count(UNDER_MIN_ISR)),
+            ("  without a leader", stock.count(NO_LEADER)),
+        ]
+    )
+
+
+def _print_controllers(stock: Stock) -> None:
+    if stock.quorum is None:
+        return
+    columns = ("controller", "role", "end offset", "lag", "caught up ms ago")
+    names = ("node", "role", "end_offset", "lag", "caught_up_ms_ago")
+    members = [m for m in members_of(stock.quorum, stock.now_ms) if m["votes"]]
+    print_table(columns, [[member[name] for name in names] for member in members])
+
+
+def _print_brokers(stock: Stock) -> None:
+    print_table(
+        ("broker", "at", "rack", "state", "leads", "replicas", "in sync", "metadata lag"),
+        [
+            (
+                one.node,
+                f"{one.host}:{one.port}" if one.host else None,
+                one.rack,
+                "fenced" if one.fenced else "online",
+                one.leads,
+                one.replicas,
+                one.in_sync,
+                one.metadata_lag,
+            )
+            for one in stock.brokers
+        ],
+    )
+
+
+def _print_partitions(stock: Stock, all_partitions: bool) -> None:
+    if not stock.in_need:
+        return
+    shown = stock.in_need if all_partitions else stock.in_need[:SHOWN_MAX]
+    print_table(
+        ("partition", "problem", "leader", "replicas", "in sync", "missing"),
+        [
+            (
+                f"{one.topic}-{one.partition}",
+                one.problem,
+                one.leader,
+                one.replicas,
+                one.in_sync,
+                one.missing,
+            )
+            for one in shown
+        ],
+    )
+    if len(shown) < len(stock.in_need):
+        print_line(f"... and {len(stock.in_need) - len(shown)} more: --partitions shows them all")

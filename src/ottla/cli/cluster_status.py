@@ -1,0 +1,256 @@
+"""How a cluster is doing, put together from what its brokers and controllers tell."""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import asdict, dataclass
+from typing import TYPE_CHECKING, Any, Final
+
+from ottla.client.admin.configs import ConfigResource, ResourceType
+from ottla.client.errors import UnsupportedVersion
+from ottla.client.network.metadata import Broker, Topic
+from ottla.protocol.errors import ErrorCode, KafkaError
+from ottla.runtime.clock import SystemClock
+
+if TYPE_CHECKING:
+    from ottla.client.admin.admin import Admin
+    from ottla.client.admin.quorum import DescribedQuorum, QuorumMember
+
+SILENT_MS: Final = 3_000
+"""Who has not fetched metadata for so long is not just between two fetches."""
+MIN_ISR: Final = "min.insync.replicas"
+NO_LEADER: Final = "no leader"
+UNDER_MIN_ISR: Final = "fewer in sync than min.insync.replicas"
+UNDER_REPLICATED: Final = "not all in sync"
+
+
+@dataclass(frozen=True, slots=True)
+class BrokerState:
+    node: int
+    host: str
+    port: int
+    rack: str | None
+    fenced: bool
+    why: str | None
+    """Why it is fenced, as far as can be told from outside."""
+    leads: int
+    replicas: int
+    in_sync: int
+    metadata_lag: int | None
+
+
+@dataclass(frozen=True, slots=True)
+class PartitionInNeed:
+    topic: str
+    partition: int
+    problem: str
+    leader: int | None
+    replicas: tuple[int, ...]
+    in_sync: tuple[int, ...]
+    missing: tuple[int, ...]
+
+
+@dataclass(frozen=True, slots=True)
+class Stock:
+    cluster_id: str | None
+    metadata_version: int | None
+    quorum: DescribedQuorum | None
+    now_ms: int
+    brokers: tuple[BrokerState, ...]
+    topic_count: int
+    partition_count: int
+    in_need: tuple[PartitionInNeed, ...]
+
+    def count(self, problem: str) -> int:
+        return sum(one.problem == problem for one in self.in_need)
+
+    @property
+    def problems(self) -> list[str]:
+        """What is wrong, the worst first, one line each."""
+        found = [
+            f"{self.count(problem)} partition(s): {problem}"
+            for problem in (NO_LEADER, UNDER_MIN_ISR, UNDER_REPLICATED)
+            if self.count(problem)
+        ]
+        found += [f"broker {one.node} is fenced: {one.why}" for one in self.brokers if one.fenced]
+        return found + lagging_voters(self.quorum, self.now_ms)
+
+
+async def take_stock(admin: Admin) -> Stock:
+    there = await admin.describe_cluster()
+    topics = [
+        topic
+        for topic in (await admin.describe_topics()).values()
+        if not isinstance(topic, KafkaError)
+    ]
+    quorum = await _quorum(admin)
+    now_ms = SystemClock().wall_ms()
+    needy = [topic for topic in topics if any(_is_short(p) for p in topic.partitions)]
+    return Stock(
+        there.cluster_id,
+        (await admin.describe_features()).finalized.get("metadata.version"),
+        quorum,
+        now_ms,
+        tuple(broker_states(there.brokers.values(), topics, quorum, now_ms)),
+        len(topics),
+        sum(len(topic.partitions) for topic in topics),
+        tuple(partitions_in_need(needy, await _min_isr(admin, needy))),
+    )
+
+
+async def _quorum(admin: Admin) -> DescribedQuorum | None:
+    """None where the cluster does not tell, or nobody leads its controllers."""
+    try:
+        return await admin.describe_metadata_quorum()
+    except UnsupportedVersion:
+        return None
+    except KafkaError as error:
+        if error.code in (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.REQUEST_TIMED_OUT):
+            return None
+        raise
+
+
+async def _min_isr(admin: Admin, topics: Sequence[Topic]) -> dict[str, int]:
+    wanted = [ConfigResource(ResourceType.TOPIC, topic.name) for topic in topics]
+    if not wanted:
+        return {}
+    found = await admin.describe_configs(wanted)
+    return {
+        resource.name: int(entry.value or 1)
+        for resource, entries in found.items()
+        if not isinstance(entries, KafkaError)
+        for entry in entries
+        if entry.name == MIN_ISR
+    }
+
+
+# --- brokers ------------------------------------------------------------------------------------
+
+
+def broker_states(
+    brokers: Iterable[Broker],
+    topics: Sequence[Topic],
+    quorum: DescribedQuorum | None,
+    now_ms: int,
+) -> list[BrokerState]:
+    leads: Counter[int] = Counter()
+    replicas: Counter[int] = Counter()
+    in_sync: Counter[int] = Counter()
+    for topic in topics:
+        for partition in topic.partitions:
+            leads[partition.leader] += 1
+            replicas.update(partition.replicas)
+            in_sync.update(partition.isr)
+    members = {} if quorum is None else {m.node_id: m for m in (*quorum.voters, *quorum.observers)}
+    known = {broker.node_id: broker for broker in brokers}
+    # Who keeps replicas and is not told of has been unregistered, or is fenced in an old cluster.
+    for gone in replicas.keys() - known.keys():
+        known[gone] = Broker(gone, "", -1, is_fenced=True)
+    return [
+        BrokerState(
+            node=node,
+            host=broker.host,
+            port=broker.port,
+            rack=broker.rack,
+            fenced=broker.is_fenced,
+            why=_why_fenced(members.get(node), quorum, now_ms) if broker.is_fenced else None,
+            leads=leads[node],
+            replicas=replicas[node],
+            in_sync=in_sync[node],
+            metadata_lag=_lag(members.get(node), quorum),
+        )
+        for node, broker in sorted(known.items())
+    ]
+
+
+def _lag(member: QuorumMember | None, quorum: DescribedQuorum | None) -> int | None:
+    return None if member is None or quorum is None else quorum.lag_of(member)
+
+
+def _why_fenced(
+    member: QuorumMember | None, quorum: DescribedQuorum | None, now_ms: int
+) -> str | None:
+    if quorum is None:
+        return "the controllers do not tell"
+    if member is None:
+        return "it does not follow the controllers: stopped, or not reached"
+    if member.node_id == quorum.leader:
+        return "its own heartbeats do not arrive in time, or it is starting"
+    if member.last_fetch_ms is not None and now_ms - member.last_fetch_ms > SILENT_MS:
+        silent_s = (now_ms - member.last_fetch_ms) / 1000
+        return f"not heard of for {silent_s:.0f} s: stopped, or not reached"
+    if lag := quorum.lag_of(member):
+        return f"catching up with the metadata, {lag} offsets behind"
+    return "it follows the controllers, but its heartbeats do not arrive, or it is starting"
+
+
+def lagging_voters(quorum: DescribedQuorum | None, now_ms: int) -> list[str]:
+    if quorum is None:
+        return ["the controllers cannot be described: does one lead?"]
+    return [
+        f"voter {voter.node_id} has not caught up with the controllers' log for "
+        f"{(now_ms - voter.last_caught_up_ms) / 1000:.0f} s, {quorum.lag_of(voter)} offsets behind"
+        for voter in quorum.voters
+        if voter.node_id != quorum.leader
+        and voter.last_caught_up_ms is not None
+        and now_ms - voter.last_caught_up_ms > SILENT_MS
+    ]
+
+
+# --- partitions ---------------------------------------------------------------------------------
+
+
+def _is_short(partition: Any) -> bool:
+    return partition.leader < 0 or len(partition.isr) < len(partition.replicas)
+
+
+def partitions_in_need(
+    topics: Iterable[Topic], min_isr: Mapping[str, int]
+) -> Iterable[PartitionInNeed]:
+    for topic in topics:
+        for partition in filter(_is_short, topic.partitions):
+            least = min(min_isr.get(topic.name, 1), len(partition.replicas))
+            problem = UNDER_REPLICATED
+            if partition.leader < 0:
+                problem = NO_LEADER
+            elif len(partition.isr) < least:
+                problem = UNDER_MIN_ISR
+            yield PartitionInNeed(
+                topic.name,
+                partition.index,
+                problem,
+                partition.leader if partition.leader >= 0 else None,
+                partition.replicas,
+                partition.isr,
+                tuple(b for b in partition.replicas if b not in partition.isr),
+            )
+
+
+# --- for scripts --------------------------------------------------------------------------------
+
+
+def as_json(stock: Stock) -> dict[str, Any]:
+    from ottla.cli.quorum import members_of
+
+    quorum = stock.quorum
+    return {
+        "cluster_id": stock.cluster_id,
+        "metadata_version": stock.metadata_version,
+        "controllers": None
+        if quorum is None
+        else {
+            "leader": quorum.leader,
+            "leader_epoch": quorum.leader_epoch,
+            "high_watermark": quorum.high_watermark,
+            "members": members_of(quorum, stock.now_ms),
+        },
+        "brokers": [asdict(one) for one in stock.brokers],
+        "topics": stock.topic_count,
+        "partitions": stock.partition_count,
+        "without_leader": stock.count(NO_LEADER),
+        "under_min_isr": stock.count(UNDER_MIN_ISR),
+        "under_replicated": len(stock.in_need),
+        "in_need": [asdict(one) for one in stock.in_need],
+        "problems": stock.problems,
+    }

@@ -1,0 +1,150 @@
+"""Carrying out a plan: throttles set, moves begun, watched until they are done, throttles taken
+away."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from typing import NamedTuple
+
+from ottla.client.admin.admin import Admin
+from ottla.client.admin.configs import ConfigResource, ResourceType
+from ottla.client.admin.reassignments import Reassignment
+from ottla.client.values import TopicPartition
+from ottla.protocol.errors import ErrorCode, KafkaError
+
+POLL_S = 0.5
+RATES = ("leader.replication.throttled.rate", "follower.replication.throttled.rate")
+LEADERS = "leader.replication.throttled.replicas"
+FOLLOWERS = "follower.replication.throttled.replicas"
+EVERY_REPLICA = "*"
+
+Placement = Mapping[TopicPartition, Sequence[int]]
+
+
+class Progress(NamedTuple):
+    """How far moves have come."""
+
+    moving: int
+    """Partitions that are not done."""
+    bytes_copied: int
+    bytes_total: int
+
+
+async def placement_of(
+    admin: Admin, partitions: Iterable[TopicPartition]
+) -> dict[TopicPartition, tuple[int, ...]]:
+    """The replicas of these partitions now; `TopicMissing` for what is not there."""
+    from ottla.client.errors import TopicMissing
+
+    wanted = list(partitions)
+    found: dict[TopicPartition, tuple[int, ...]] = {}
+    for name in sorted({one.topic for one in wanted}):
+        topic = await admin.describe_topic(name)
+        found |= {TopicPartition(name, p.index): p.replicas for p in topic.partitions}
+    for one in wanted:
+        if one not in found:
+            raise TopicMissing(one.topic, one.partition)
+    return {one: found[one] for one in wanted}
+
+
+# --- throttles ----------------------------------------------------------------------------------
+
+
+async def set_throttle(admin: Admin, current: Placement, plan: Placement, bytes_per_s: int) -> None:
+    """Limit what moves; replicas that do not move are not slowed down."""
+    brokers = {b for replicas in (*current.values(), *plan.values()) for b in replicas}
+    changes: dict[ConfigResource, dict[str, str | None]] = {
+        _broker(broker): dict.fromkeys(RATES, str(bytes_per_s)) for broker in sorted(brokers)
+    }
+    for topic in sorted({one.topic for one in plan}):
+        leaders, followers = throttled_replicas(topic, current, plan)
+        changes[_topic(topic)] = {LEADERS: leaders, FOLLOWERS: followers}
+    await _alter(admin, changes)
+
+
+def throttled_replicas(topic: str, current: Placement, plan: Placement) -> tuple[str, str]:
+    """Those that are read from while the topic's partitions move, and those that catch up: as
+    `partition:broker` pairs."""
+    sources, targets = [], []
+    for one, replicas in sorted(plan.items()):
+        if one.topic == topic:
+            old = current.get(one, ())
+            sources += [f"{one.partition}:{broker}" for broker in old]
+            targets += [f"{one.partition}:{broker}" for broker in replicas if broker not in old]
+    return ",".join(sources), ",".join(targets)
+
+
+async def clear_throttle(admin: Admin, topics: Iterable[str]) -> None:
+    """No limit for anybody: those of brokers go, and the lists of replicas of these topics."""
+    there = await admin.describe_cluster()
+    changes: dict[ConfigResource, dict[str, str | None]] = {
+        _broker(broker): dict.fromkeys(RATES) for broker in sorted(there.brokers)
+    }
+    for topic in sorted(set(topics)):
+        changes[_topic(topic)] = {LEADERS: None, FOLLOWERS: None}
+    await _alter(admin, changes)
+
+
+async def _alter(admin: Admin, changes: Mapping[ConfigResource, Mapping[str, str | None]]) -> None:
+    for error in (await admin.alter_configs(changes)).values():
+        if error is not None and error.code is not ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
+            raise error
+
+
+def _broker(broker_id: int) -> ConfigResource:
+    return ConfigResource(ResourceType.BROKER, str(broker_id))
+
+
+def _topic(name: str) -> ConfigResource:
+    return ConfigResource(ResourceType.TOPIC, name)
+
+
+# --- moves --------------------------------------------------------------------------------------
+
+
+async def begin(admin: Admin, plan: Mapping[TopicPartition, Sequence[int] | None]) -> None:
+    """Begin moves, or cancel them (None); raises the first refusal, which leaves the others."""
+    outcome = await admin.alter_partition_reassignments(plan)
+    refused = {one: error for one, error in outcome.items() if error is not None}
+    for one, error in sorted(refused.items()):
+        raise KafkaError(
+            error.code, f"{one}: {error.message} ({len(refused)} of {len(plan)} refused)"
+        )
+
+
+async def watch(
+    admin: Admin, partitions: Iterable[TopicPartition], report: Callable[[Progress], object]
+) -> None:
+    """Return when none of these is moving any more; `report` is told how far they have come."""
+    wanted = sorted(set(partitions))
+    total = 0
+    while True:
+        moving = await admin.list_partition_reassignments(wanted)
+        progress = await measure(admin, moving)
+        # What is done has been copied whole: the total does not shrink with it.
+        total = max(total, progress.bytes_total)
+        done = total - progress.bytes_total
+        report(Progress(len(moving), done + progress.bytes_copied, total))
+        if not moving:
+            return
+        await asyncio.sleep(POLL_S)
+
+
+async def measure(admin: Admin, moving: Mapping[TopicPartition, Reassignment]) -> Progress:
+    """Each replica that is being added copies as much as the largest replica has."""
+    if not moving:
+        return Progress(0, 0, 0)
+    sizes: dict[tuple[TopicPartition, int], int] = {}
+    for folder in await admin.describe_log_dirs(partitions=moving):
+        for replica in folder.replicas:
+            if not replica.is_future:
+                where = TopicPartition(replica.topic, replica.partition)
+                sizes[where, folder.broker] = replica.size_bytes
+    copied = total = 0
+    for one, move in moving.items():
+        whole = max((sizes.get((one, broker), 0) for broker in move.replicas), default=0)
+        for broker in move.adding:
+            total += whole
+            copied += min(whole, sizes.get((one, broker), 0))
+    return Progress(len(moving), copied, total)

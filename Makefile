@@ -10,7 +10,7 @@ COMPILE := $(BIN)/uv pip compile --quiet --universal --generate-hashes --no-emit
 	--custom-compile-command 'make lock' pyproject.toml
 COMPILED := setup.py $(wildcard src/ottla/records/native/*.pyx src/ottla/records/native/*.pxd)
 
-.PHONY: run setup setup-spark demo test test-spark check format bench sim soak soak-spark lock clean
+.PHONY: run setup setup-spark demo test test-spark check format bench sim soak soak-cluster soak-spark lock clean
 
 run: $(RUN_READY)  ## start a broker on localhost:9092, data under ./data
 	@exec $(BIN)/ottla start --data data
@@ -46,6 +46,9 @@ sim: $(DEV_READY)  ## run the simulation: SEED=... replays one, RUNS=... how man
 soak: $(DEV_READY)  ## exactly once under kill -9 of everyone: ROUNDS=... kills, SEED=... makes the same choices
 	$(BIN)/python tests/faults/exactly_once.py --kills $(or $(ROUNDS),50) $(if $(SEED),--seed $(SEED))
 	$(BIN)/python tests/faults/exactly_once.py --kills $(or $(ROUNDS),50) $(if $(SEED),--seed $(SEED)) --protocol consumer
+
+soak-cluster: $(DEV_READY)  ## a cluster of three under kills, freezes and cuts: ROUNDS=..., SEED=... makes the same choices
+	$(BIN)/python tests/cluster/cluster_faults.py --rounds $(or $(ROUNDS),30) $(if $(SEED),--seed $(SEED))
 
 soak-spark: $(DEV_READY)  ## the Spark sink exactly once, crashed at each step: ROUNDS=... crashes, SEED=...
 	$(BIN)/python tests/spark/sink_crashes.py --crashes $(or $(ROUNDS),40) $(if $(SEED),--seed $(SEED))

@@ -35,6 +35,7 @@ from ottla.protocol.uuids import random_uuid
 from ottla.replication.replica_manager import ReplicaManager
 from ottla.server.dispatch import BROKERS, CONTROLLERS
 from ottla.server.fetch_sessions import FetchSessionCache
+from ottla.server.replica_sessions import ReplicaSessionCache
 from ottla.server.local import serve_here
 from ottla.server.server import Server
 from ottla.storage.log_manager import LogManager
@@ -64,6 +65,7 @@ class Node:
         self.runtime = runtime
         self.config = config
         self.node_id: int = config["node.id"]
+        self.replica_sessions = ReplicaSessionCache(runtime.random)
         self.fetch_sessions = FetchSessionCache(
             config["max.incremental.fetch.session.cache.slots"],
             FETCH_SESSION_EVICTION_MS,

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from ottla.protocol.errors import ErrorCode
 from ottla.server.purgatory import DelayedFetch, DelayedProduce
 
 
@@ -40,7 +41,9 @@ class FakeRuntime:
 class FakePartition:
     def __init__(self) -> None:
         self.waiters: dict[Any, None] = {}
-        self.high_watermark = 0
+        self.high_watermark = self.settled_offset = 0
+        self.has_too_few_replicas = False
+        self.error: ErrorCode | None = None
 
     def advance(self, high_watermark: int, gained_bytes: int = 0) -> None:
         self.high_watermark = high_watermark
@@ -118,7 +121,29 @@ def test_a_produce_waits_for_every_partition_and_tells_which_missed_the_time() -
     one.advance(6)
     assert not answered
     runtime.timers[0].fire()
-    assert answered == [{two: 3}]
+    assert answered == [{two: ErrorCode.REQUEST_TIMED_OUT}]
+
+
+def test_a_produce_whose_leader_lost_the_lead_is_told_and_waits_for_the_others() -> None:
+    runtime, one, two = FakeRuntime(), FakePartition(), FakePartition()
+    answered: list[Any] = []
+    delayed = DelayedProduce(runtime, {one: 5, two: 3}, 30_000, lambda missed: dict(missed))  # type: ignore[arg-type,dict-item]
+    delayed.when_resolved(answered.append)
+    delayed.disturbed(one)  # type: ignore[arg-type]
+    assert not answered
+    one.advance(9)
+    two.advance(3)
+    assert answered == [{one: ErrorCode.NOT_LEADER_OR_FOLLOWER}]
+
+
+def test_a_produce_committed_by_too_few_replicas_is_told() -> None:
+    runtime, one = FakeRuntime(), FakePartition()
+    answered: list[Any] = []
+    delayed = DelayedProduce(runtime, {one: 5}, 30_000, lambda missed: dict(missed))  # type: ignore[arg-type,dict-item]
+    delayed.when_resolved(answered.append)
+    one.has_too_few_replicas = True
+    one.advance(5)
+    assert answered == [{one: ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND}]
 
 
 def test_a_produce_is_answered_the_moment_the_last_partition_is_there() -> None:

@@ -46,7 +46,11 @@ class Reader(Protocol):
         ...
 
     def marked(self, partition: Partition) -> None:
-        """The high watermark or the start of the log moved."""
+        """The high watermark moved."""
+        ...
+
+    def moved_start(self, partition: Partition) -> None:
+        """Records were deleted: that is to be told soon."""
         ...
 
     def disturbed(self, partition: Partition) -> None:
@@ -358,6 +362,36 @@ class Partition(FollowingReplica):
     def lacks_replicas(self) -> bool:
         """Whether `acks=all` must be refused for want of in-sync replicas."""
         return len(self.isr) < min(self.min_insync_replicas, self.replica_count)
+
+    @property
+    def has_too_few_replicas(self) -> bool:
+        """Whether what is committed now is so by fewer replicas than `min.insync.replicas`."""
+        leading = self.leading
+        if leading is None:
+            return False
+        needed = min(self.min_insync_replicas, leading.replica_count)
+        return len(leading.maximal_isr) < needed
+
+    @property
+    def is_catching_up(self) -> bool:
+        """After an election: whether records of terms before this one may be committed above the
+        high watermark, which is known only when the followers have fetched."""
+        leading = self.leading
+        return leading is not None and self.high_watermark < leading.epoch_start_offset
+
+    @property
+    def low_watermark(self) -> int:
+        """Below this no live replica has records any more."""
+        log_start_offset = self.usable_log().log_start_offset
+        if self.leading is None or self._view is None:
+            return log_start_offset
+        return self.leading.low_watermark(log_start_offset, self._view.is_alive)
+
+    def delete_before(self, offset: int) -> None:
+        """Make the log begin at `offset`; followers hear of it at once."""
+        if self.usable_log().increment_log_start_offset(offset):
+            for reader in self.readers.values():
+                reader.moved_start(self)
 
     # --- followers ------------------------------------------------------------------------------
 

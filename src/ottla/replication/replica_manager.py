@@ -19,6 +19,7 @@ from ottla.replication.haste import Haste
 from ottla.replication.isr_changes import Ask, IsrChanges
 from ottla.replication.isr_watch import IsrWatch
 from ottla.replication.partition import Partition
+from ottla.replication.replica_selector import RACK_AWARE
 from ottla.replication.throttle import Throttle
 from ottla.replication.topic import HostedTopic
 from ottla.storage.errors import LogDirFailure
@@ -59,6 +60,8 @@ class ReplicaManager:
         self.report_folders: Callable[[dict[tuple[bytes, int], bytes]], object] | None = None
         """Told in which folder new partitions lie, where there is more than one to choose from: the
         metadata then knows which of them a failed disk takes along."""
+        self.selects_by_rack = False
+        """Whether consumers are sent to replicas in their rack (`replica.selector.class`)."""
         self.topics: dict[str, HostedTopic] = {}
         self.topics_by_id: dict[bytes, HostedTopic] = {}
         self._limit()
@@ -191,6 +194,7 @@ class ReplicaManager:
     def _limit(self) -> None:
         config = self._config
         self.view.lag_max_ms = config["replica.lag.time.max.ms"]
+        self.selects_by_rack = config["replica.selector.class"] == RACK_AWARE
         self.leader_throttle.limit(config["leader.replication.throttled.rate"])
         self.follower_throttle.limit(config["follower.replication.throttled.rate"])
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
+from ottla.protocol.errors import ErrorCode
 from ottla.server.pending import Pending
 
 if TYPE_CHECKING:
@@ -111,10 +112,47 @@ class DelayedCommittedFetch(DelayedFetch):
             super().advanced(partition, gained_bytes)
 
 
-class DelayedProduce(_Delayed):
+class _DelayedByLeader(_Delayed):
+    """Waits until each of its partitions has reached an offset, in this term of their leader."""
+
+    __slots__ = ("_answer", "_failed", "_needed")
+
+    def __init__(
+        self,
+        runtime: Runtime,
+        needed: dict[Partition, int],
+        timeout_ms: int,
+        answer: Callable[[dict[Partition, ErrorCode]], Any],
+    ) -> None:
+        """`answer` makes the response, given those that did not get there, and why."""
+        super().__init__(runtime, needed, timeout_ms)
+        self._needed = needed
+        self._failed: dict[Partition, ErrorCode] = {}
+        self._answer = answer
+
+    def disturbed(self, partition: Partition) -> None:
+        """What becomes of it is now a matter of the next leader."""
+        if partition in self._needed:
+            self._failed[partition] = partition.error or ErrorCode.NOT_LEADER_OR_FOLLOWER
+            self._done(partition)
+
+    def _done(self, partition: Partition) -> None:
+        del self._needed[partition]
+        partition.waiters.pop(self, None)
+        if not self._needed:
+            self._finish()
+
+    def _response(self) -> Any:
+        missed = {
+            partition: partition.error or ErrorCode.REQUEST_TIMED_OUT for partition in self._needed
+        }
+        return self._answer(self._failed | missed)
+
+
+class DelayedProduce(_DelayedByLeader):
     """A produce whose records are appended but not yet as safe as its `acks` asks for."""
 
-    __slots__ = ("_answer", "_needed")
+    __slots__ = ("_committed",)
 
     holds_connection = False
 
@@ -123,25 +161,35 @@ class DelayedProduce(_Delayed):
         runtime: Runtime,
         needed: dict[Partition, int],
         timeout_ms: int,
-        answer: Callable[[dict[Partition, int]], Any],
+        answer: Callable[[dict[Partition, ErrorCode]], Any],
+        *,
+        committed: bool = True,
     ) -> None:
-        """`needed`: the high watermark that each partition must reach. `answer` makes the response,
-        given those that did not get there, for want of time or of a working log."""
-        super().__init__(runtime, needed, timeout_ms)
-        self._needed = needed
-        self._answer = answer
+        """`needed`: the high watermark that each partition must reach, or if not `committed`, what
+        it must have settled itself."""
+        super().__init__(runtime, needed, timeout_ms, answer)
+        self._committed = committed
 
     def advanced(self, partition: Partition, gained_bytes: int) -> None:
         # One waiter that is answered may bring the next append, and with it this call twice.
         needed = self._needed.get(partition)
-        if needed is not None and partition.high_watermark >= needed:
-            del self._needed[partition]
-            partition.waiters.pop(self, None)
-            if not self._needed:
-                self._finish()
+        if needed is None:
+            return
+        if not self._committed:
+            if partition.settled_offset >= needed:
+                self._done(partition)
+        elif partition.high_watermark >= needed:
+            if partition.has_too_few_replicas:
+                self._failed[partition] = ErrorCode.NOT_ENOUGH_REPLICAS_AFTER_APPEND
+            self._done(partition)
 
-    def disturbed(self, partition: Partition) -> None:
-        self._finish()
 
-    def _response(self) -> Any:
-        return self._answer(self._needed)
+class DelayedDeletion(_DelayedByLeader):
+    """A deletion of records that waits until every live replica has carried it out."""
+
+    __slots__ = ()
+
+    def advanced(self, partition: Partition, gained_bytes: int) -> None:
+        needed = self._needed.get(partition)
+        if needed is not None and partition.low_watermark >= needed:
+            self._done(partition)

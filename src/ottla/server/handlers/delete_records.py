@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import TYPE_CHECKING, Final
 
 from ottla.metadata.image import INTERNAL_TOPICS
@@ -12,34 +13,59 @@ from ottla.protocol.messages.delete_records import (
     DeleteRecordsResponse,
     DeleteRecordsTopicResult,
 )
+from ottla.server.purgatory import DelayedDeletion
 
 if TYPE_CHECKING:
+    from ottla.replication.partition import Partition
     from ottla.server.context import RequestContext
 
 TO_HIGH_WATERMARK: Final = -1
 
 
-def handle(context: RequestContext, request: DeleteRecordsRequest) -> DeleteRecordsResponse:
-    return DeleteRecordsResponse(
+Waiting = dict["Partition", DeleteRecordsPartitionResult]
+
+
+def handle(
+    context: RequestContext, request: DeleteRecordsRequest
+) -> DeleteRecordsResponse | DelayedDeletion:
+    """Answered when all live replicas have done it."""
+    waiting: Waiting = {}
+    response = DeleteRecordsResponse(
         topics=[
             DeleteRecordsTopicResult(
                 name=topic.name,
                 partitions=[
-                    _delete(context, topic.name, wanted.partition_index, wanted.offset)
+                    _delete(context, topic.name, wanted.partition_index, wanted.offset, waiting)
                     for wanted in topic.partitions
                 ],
             )
             for topic in request.topics
         ]
     )
+    if not waiting:
+        return response
+    needed = {partition: partition.log_start_offset for partition in waiting}
+    finish = partial(_finish, response, waiting)
+    return DelayedDeletion(context.node.runtime, needed, request.timeout_ms, finish)
+
+
+def _finish(
+    response: DeleteRecordsResponse, waiting: Waiting, missed: dict[Partition, ErrorCode]
+) -> DeleteRecordsResponse:
+    for partition, result in waiting.items():
+        if partition in missed:
+            result.error_code = int(missed[partition])
+        else:
+            result.low_watermark = partition.low_watermark
+    return response
 
 
 def _delete(
-    context: RequestContext, topic: str, index: int, offset: int
+    context: RequestContext, topic: str, index: int, offset: int, waiting: Waiting
 ) -> DeleteRecordsPartitionResult:
     result = DeleteRecordsPartitionResult(partition_index=index, low_watermark=-1)
     try:
-        partition = context.node.replicas.partition(topic, index)
+        partition = context.node.replicas.led_partition(topic, index)
         if topic in INTERNAL_TOPICS:
             raise KafkaError(ErrorCode.INVALID_TOPIC_EXCEPTION, f"{topic} is internal")
         log = partition.usable_log()
@@ -54,8 +80,10 @@ def _delete(
                 ErrorCode.OFFSET_OUT_OF_RANGE,
                 f"{offset} is beyond the high watermark {partition.high_watermark} of {partition}",
             )
-        log.increment_log_start_offset(offset)
-        result.low_watermark = log.log_start_offset
+        partition.delete_before(offset)
+        result.low_watermark = partition.low_watermark
+        if result.low_watermark < log.log_start_offset:
+            waiting[partition] = result
     except KafkaError as error:
         result.error_code = int(context.node.replicas.noted(error).code)
     return result

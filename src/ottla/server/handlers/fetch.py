@@ -11,8 +11,11 @@ from ottla.protocol.messages.fetch import (
     FetchableTopicResponse,
     FetchRequest,
     FetchResponse,
+    LeaderIdAndEpoch,
+    NodeEndpoint,
     PartitionData,
 )
+from ottla.replication.replica_selector import NO_PREFERENCE, preferred_replica
 from ottla.server.fetch_sessions import (
     FINAL_EPOCH,
     INITIAL_EPOCH,
@@ -20,6 +23,9 @@ from ottla.server.fetch_sessions import (
     FetchPartition,
     FetchSession,
 )
+from ottla.server.handlers import _replica_fetch
+from ottla.server.handlers._leaders import WRONG_LEADER, addresses, placed
+from ottla.server.pending import Pending
 from ottla.server.purgatory import DelayedCommittedFetch, DelayedFetch
 
 if TYPE_CHECKING:
@@ -30,10 +36,16 @@ if TYPE_CHECKING:
 
 READ_COMMITTED: Final = 1
 _TOPIC_IDS_FROM: Final = 13
+_FOLLOWERS_FROM: Final = 11
+"""Older consumers read from leaders only."""
+_LEADERS_TOLD_FROM: Final = 16
 _NO_OFFSET: Final = -1
 
 
-def handle(context: RequestContext, request: FetchRequest) -> FetchResponse | DelayedFetch:
+def handle(context: RequestContext, request: FetchRequest) -> FetchResponse | Pending:
+    follower_id, broker_epoch = _replica_fetch.replica_of(request, context.api_version)
+    if follower_id >= 0:
+        return _replica_fetch.handle(context, request, follower_id, broker_epoch)
     by_id = context.api_version >= _TOPIC_IDS_FROM
     sessions = context.node.fetch_sessions
     now_s = context.node.runtime.clock.now()
@@ -126,7 +138,7 @@ class FetchRun:
         hurry = False
         for wanted in self._wanted:
             answer = self._read(wanted, left)
-            if answer.error_code:
+            if answer.error_code or answer.preferred_read_replica >= 0:
                 hurry = True
             elif answer.records:
                 size = len(answer.records)
@@ -146,7 +158,7 @@ class FetchRun:
             if hosted is None:
                 return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         partition = hosted.partitions.get(wanted.index)
-        return ErrorCode.UNKNOWN_TOPIC_OR_PARTITION if partition is None else partition
+        return replicas.not_here(hosted.id, wanted.index).code if partition is None else partition
 
     def _read(self, wanted: FetchPartition, left: int) -> PartitionData:
         partition = self._find(wanted)
@@ -155,6 +167,12 @@ class FetchRun:
         try:
             if wanted.leader_epoch >= 0:
                 partition.check_leader_epoch(wanted.leader_epoch)
+            if not partition.is_leader and self._context.api_version < _FOLLOWERS_FROM:
+                raise partition.not_leader()
+            if self._context.node.replicas.selects_by_rack and self._request.rack_id:
+                elsewhere = self._redirected(partition, wanted)
+                if elsewhere is not None:
+                    return elsewhere
             high_watermark = partition.high_watermark
             stable_offset = partition.last_stable_offset
             # An answer has room for one whole batch even if it is larger than allowed: a reader
@@ -182,12 +200,34 @@ class FetchRun:
         except KafkaError as error:
             return _refusal(wanted.index, self._context.node.replicas.noted(error).code)
 
+    def _redirected(self, partition: Partition, wanted: FetchPartition) -> PartitionData | None:
+        """An answer without records that sends the reader to a replica in its rack."""
+        if not partition.is_leader:
+            return None
+        view = self._context.node.replicas.view
+        replica = preferred_replica(partition, view, self._request.rack_id, wanted.offset)
+        if replica == NO_PREFERENCE:
+            return None
+        return PartitionData(
+            partition_index=wanted.index,
+            high_watermark=partition.high_watermark,
+            last_stable_offset=partition.last_stable_offset,
+            log_start_offset=partition.log_start_offset,
+            aborted_transactions=None,
+            preferred_read_replica=replica,
+            records=b"",
+        )
+
     # --- the answer -----------------------------------------------------------------------------
 
     def _respond(self, answers: list[tuple[FetchPartition, PartitionData]]) -> FetchResponse:
         session = self._session
         by_topic: dict[str | bytes, FetchableTopicResponse] = {}
+        leaders: list[int] | None = None
         for wanted, answer in answers:
+            if answer.error_code in WRONG_LEADER:
+                leaders = leaders or []
+                self._tell_leader(wanted, answer, leaders)
             if session.id != NO_SESSION:
                 news = wanted.has_news(answer)
                 if not (news or self._full):
@@ -202,7 +242,23 @@ class FetchRun:
                     topic = FetchableTopicResponse(topic=wanted.topic)
                 by_topic[wanted.topic] = topic
             topic.partitions.append(answer)
-        return FetchResponse(session_id=session.id, responses=list(by_topic.values()))
+        response = FetchResponse(session_id=session.id, responses=list(by_topic.values()))
+        if leaders:
+            response.node_endpoints = [
+                NodeEndpoint(node_id=leader_id, host=endpoint.host, port=endpoint.port, rack=rack)
+                for leader_id, endpoint, rack in addresses(self._context, leaders)
+            ]
+        return response
+
+    def _tell_leader(
+        self, wanted: FetchPartition, answer: PartitionData, leaders: list[int]
+    ) -> None:
+        partition = placed(self._context, wanted.topic, wanted.index)
+        if partition is not None and self._context.api_version >= _LEADERS_TOLD_FROM:
+            answer.current_leader = LeaderIdAndEpoch(
+                leader_id=partition.leader, leader_epoch=partition.leader_epoch
+            )
+            leaders.append(partition.leader)
 
 
 def _aborted(transaction: IndexedTransaction) -> AbortedTransaction:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from ottla.protocol.errors import ErrorCode, KafkaError
 from ottla.protocol.messages.list_offsets import (
@@ -25,6 +25,9 @@ LATEST_TIERED: Final = -5
 EARLIEST_PENDING_UPLOAD: Final = -6
 
 LEADER_EPOCHS_FROM: Final = 4
+NOT_AVAILABLE_FROM: Final = 5
+ANY_REPLICA: Final = -2
+"""As replica id: whoever debugs may ask followers too."""
 
 FIRST_VERSION: Final = {
     MAX_TIMESTAMP: 7,
@@ -47,7 +50,7 @@ def handle(context: RequestContext, request: ListOffsetsRequest) -> ListOffsetsR
             answer.partitions.append(
                 _refusal(wanted.partition_index, ErrorCode.INVALID_REQUEST)
                 if wanted.partition_index in seen
-                else _look_up(context, topic.name, wanted, request.isolation_level)
+                else _look_up(context, topic.name, wanted, request)
             )
             seen.add(wanted.partition_index)
         answers.append(answer)
@@ -55,7 +58,10 @@ def handle(context: RequestContext, request: ListOffsetsRequest) -> ListOffsetsR
 
 
 def _look_up(
-    context: RequestContext, topic: str, wanted: ListOffsetsPartition, isolation_level: int
+    context: RequestContext,
+    topic: str,
+    wanted: ListOffsetsPartition,
+    request: ListOffsetsRequest,
 ) -> ListOffsetsPartitionResponse:
     index = wanted.partition_index
     if wanted.timestamp < 0 and (
@@ -66,20 +72,44 @@ def _look_up(
     try:
         partition = context.node.replicas.partition(topic, index)
         partition.check_leader_epoch(wanted.current_leader_epoch)
-        timestamp, offset, epoch = _find(partition, wanted.timestamp, isolation_level)
+        if request.replica_id != ANY_REPLICA:
+            partition.check_leading()
+        end = _end(partition, request)
+        timestamp, offset, epoch = _find(partition, wanted.timestamp, end)
     except KafkaError as error:
-        return _refusal(index, context.node.replicas.noted(error).code)
+        code = context.node.replicas.noted(error).code
+        if code == ErrorCode.OFFSET_NOT_AVAILABLE and context.api_version < NOT_AVAILABLE_FROM:
+            code = ErrorCode.LEADER_NOT_AVAILABLE
+        return _refusal(index, code)
     answer = ListOffsetsPartitionResponse(partition_index=index, timestamp=timestamp, offset=offset)
     if context.api_version >= LEADER_EPOCHS_FROM:
         answer.leader_epoch = epoch
     return answer
 
 
-def _find(partition: Partition, timestamp: int, isolation_level: int) -> Found:
+class _End(NamedTuple):
+    """Up to where the one who asks may look."""
+
+    offset: int
+    is_behind: bool
+    """After an election: more is known to be committed than can be shown yet."""
+
+
+def _end(partition: Partition, request: ListOffsetsRequest) -> _End:
     log = partition.usable_log()
-    end = partition.last_stable_offset if isolation_level else partition.high_watermark
+    if request.replica_id >= 0:
+        return _End(log.end_offset, is_behind=False)
+    committed_only = request.isolation_level
+    offset = partition.last_stable_offset if committed_only else partition.high_watermark
+    return _End(offset, partition.is_catching_up)
+
+
+def _find(partition: Partition, timestamp: int, end: _End) -> Found:
+    log = partition.usable_log()
     if timestamp == LATEST:
-        return -1, end, partition.leader_epoch
+        if end.is_behind:
+            raise _not_available(partition)
+        return -1, end.offset, partition.leader_epoch
     if timestamp in (EARLIEST, EARLIEST_LOCAL):
         # Nothing is tiered: what is oldest here is oldest anywhere.
         return -1, log.log_start_offset, log.epochs.epoch_of_offset(log.log_start_offset)
@@ -89,9 +119,18 @@ def _find(partition: Partition, timestamp: int, isolation_level: int) -> Found:
         found = log.offset_of_max_timestamp()
     else:
         found = log.offset_for_timestamp(timestamp)
-    if found is None or found[1] >= end:
+    if found is None or found[1] >= end.offset:
+        if end.is_behind:
+            raise _not_available(partition)
         return -1, -1, -1
     return found
+
+
+def _not_available(partition: Partition) -> KafkaError:
+    return KafkaError(
+        ErrorCode.OFFSET_NOT_AVAILABLE,
+        f"{partition} has a new leader, whose followers have not shown themselves yet",
+    )
 
 
 def _refusal(index: int, code: ErrorCode) -> ListOffsetsPartitionResponse:

@@ -38,17 +38,12 @@ def _look_up(
     try:
         partition = context.node.replicas.partition(topic, wanted.partition)
         partition.check_leader_epoch(wanted.current_leader_epoch)
-        if wanted.leader_epoch == partition.leader_epoch:
-            # The current epoch ends where a consumer's view ends; a follower would be told the end
-            # of the log.
-            answer.leader_epoch, answer.end_offset = (
-                partition.leader_epoch,
-                partition.high_watermark,
-            )
-        else:
-            answer.leader_epoch, answer.end_offset = partition.usable_log().epoch_end_offset(
-                wanted.leader_epoch
-            )
+        partition.check_leading()
+        # Where the log ends, not where consumers may read to: after an election the high watermark
+        # may be behind what a reader has seen, and it must not take that for a loss.
+        answer.leader_epoch, answer.end_offset = partition.usable_log().epoch_end_offset(
+            wanted.leader_epoch
+        )
     except KafkaError as error:
         answer.error_code = int(context.node.replicas.noted(error).code)
     return answer

@@ -8,7 +8,7 @@ transaction to a partition, if its coordinator does not answer at once.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Coroutine, Sequence
+from collections.abc import Coroutine, Iterator, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
 from ottla.buffers import Buffer
@@ -16,6 +16,8 @@ from ottla.coordinator.transactions.transaction import Identity
 from ottla.protocol.errors import ErrorCode, KafkaError
 from ottla.protocol.messages.produce import (
     BatchIndexAndErrorMessage,
+    LeaderIdAndEpoch,
+    NodeEndpoint,
     PartitionProduceData,
     PartitionProduceResponse,
     ProduceRequest,
@@ -32,6 +34,7 @@ from ottla.records.validation import (
     open_produced,
     stamp_log_append_time,
 )
+from ottla.server.handlers._leaders import WRONG_LEADER, addresses, placed
 from ottla.server.handlers._verification import PROTOCOL_2_FROM, Inquiry
 from ottla.server.purgatory import DelayedProduce
 
@@ -43,6 +46,7 @@ if TYPE_CHECKING:
 
 ACKS_ALL: Final = -1
 TOPIC_IDS_FROM: Final = 13
+LEADERS_TOLD_FROM: Final = 10
 
 
 def handle(
@@ -87,6 +91,7 @@ class Production:
         "_context",
         "_inquiry",
         "_items",
+        "_misled",
         "_now_ms",
         "_request",
         "_response",
@@ -103,6 +108,8 @@ class Production:
         self._transactional: list[_Item] | None = None
         self._inquiry: Inquiry | None = None
         self._unsettled: dict[Partition, tuple[int, PartitionProduceResponse]] | None = None
+        self._misled = False
+        """Something was sent to a broker that does not lead it."""
 
     # --- checking -------------------------------------------------------------------------------
 
@@ -142,7 +149,9 @@ class Production:
 
     def _check(self, item: _Item, hosted: HostedTopic | None, wanted: PartitionProduceData) -> None:
         if hosted is None or (partition := hosted.partitions.get(wanted.index)) is None:
-            raise self._unknown(hosted)
+            raise self._unknown(hosted, wanted.index)
+        if not partition.is_leader:
+            raise partition.not_leader()
         acks = self._request.acks
         if acks == ACKS_ALL:
             if partition.lacks_replicas:
@@ -167,10 +176,10 @@ class Production:
         item.partition = partition
         item.rules = hosted.rules
 
-    def _unknown(self, hosted: HostedTopic | None) -> KafkaError:
+    def _unknown(self, hosted: HostedTopic | None, index: int) -> KafkaError:
         if hosted is None and self._context.api_version >= TOPIC_IDS_FROM:
             return KafkaError(ErrorCode.UNKNOWN_TOPIC_ID)
-        return KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+        return self._context.node.replicas.not_here(None if hosted is None else hosted.id, index)
 
     # --- verifying ------------------------------------------------------------------------------
 
@@ -283,16 +292,18 @@ class Production:
                 self._append(item)
             except KafkaError as error:
                 _refuse(item.answer, self._context.node.replicas.noted(error))
+                self._misled = self._misled or item.answer.error_code in WRONG_LEADER
         if self._request.acks == 0:
             self._close_if_refused()
             return None
         if self._unsettled is None:
-            return self._response
+            return self._told_leaders() if self._misled else self._response
         return DelayedProduce(
             self._context.node.runtime,
             {partition: needed for partition, (needed, _) in self._unsettled.items()},
             self._request.timeout_ms,
             self._finish,
+            committed=self._request.acks == ACKS_ALL,
         )
 
     def _append(self, item: _Item) -> None:
@@ -317,20 +328,48 @@ class Production:
                 answer.log_append_time_ms = known_since
         answer.base_offset = appended.base_offset
         answer.log_start_offset = appended.log_start_offset
-        if partition.high_watermark <= appended.last_offset:
+        acks_all = self._request.acks == ACKS_ALL
+        reached = partition.high_watermark if acks_all else partition.settled_offset
+        if reached <= appended.last_offset:
             if self._unsettled is None:
                 self._unsettled = {}
             self._unsettled[partition] = (appended.last_offset + 1, answer)
 
     # --- the answer -----------------------------------------------------------------------------
 
-    def _finish(self, missed: dict[Partition, int]) -> ProduceResponse:
+    def _finish(self, missed: dict[Partition, ErrorCode]) -> ProduceResponse:
         assert self._unsettled is not None
-        for partition in missed:
+        for partition, error in missed.items():
             answer = self._unsettled[partition][1]
-            answer.error_code = int(partition.error or ErrorCode.REQUEST_TIMED_OUT)
+            answer.error_code = int(error)
             answer.base_offset = -1
+        return self._told_leaders()
+
+    def _told_leaders(self) -> ProduceResponse:
+        """The answer, with the leaders of what was sent to the wrong broker."""
+        leaders: list[int] = []
+        for item, topic in zip(self._items, self._topics(), strict=True):
+            answer = item.answer
+            if answer.error_code in WRONG_LEADER:
+                partition = placed(self._context, topic, answer.index)
+                if partition is not None and self._context.api_version >= LEADERS_TOLD_FROM:
+                    answer.current_leader = LeaderIdAndEpoch(
+                        leader_id=partition.leader, leader_epoch=partition.leader_epoch
+                    )
+                    leaders.append(partition.leader)
+        if leaders:
+            self._response.node_endpoints = [
+                NodeEndpoint(node_id=leader_id, host=endpoint.host, port=endpoint.port, rack=rack)
+                for leader_id, endpoint, rack in addresses(self._context, leaders)
+            ]
         return self._response
+
+    def _topics(self) -> Iterator[str | bytes]:
+        """The topic of each item."""
+        by_id = self._context.api_version >= TOPIC_IDS_FROM
+        for topic in self._request.topic_data:
+            for _ in topic.partition_data:
+                yield topic.topic_id if by_id else topic.name
 
     def _close_if_refused(self) -> None:
         """With acks=0 there is no answer to carry an error: closing the connection is the sign."""

@@ -35,8 +35,8 @@ from ottla.protocol.uuids import random_uuid
 from ottla.replication.replica_manager import ReplicaManager
 from ottla.server.dispatch import BROKERS, CONTROLLERS
 from ottla.server.fetch_sessions import FetchSessionCache
-from ottla.server.replica_sessions import ReplicaSessionCache
 from ottla.server.local import serve_here
+from ottla.server.replica_sessions import ReplicaSessionCache
 from ottla.server.server import Server
 from ottla.storage.log_manager import LogManager
 

@@ -2,10 +2,23 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
+
 import pytest
 from quorum_world import PORT, QuorumWorld, host, topic
 
+from ottla.metadata.delta import MetadataDelta
+from ottla.metadata.image import MetadataImage
 from ottla.protocol.errors import ErrorCode, KafkaError
+
+
+def noting(names: list[str]) -> Callable[[MetadataDelta, MetadataImage], None]:
+    """A subscriber that writes down which topics were created."""
+
+    def subscriber(delta: MetadataDelta, _: MetadataImage) -> None:
+        names.extend(created.name for created in delta.created.values())
+
+    return subscriber
 
 
 @pytest.mark.parametrize("seed", range(3))
@@ -17,11 +30,7 @@ def test_one_is_elected_and_all_get_what_it_decides(seed: int) -> None:
         leader = await quorum.elected()
         told: dict[int, list[str]] = {i: [] for i in quorum.ids}
         for node_id, node in quorum.nodes.items():
-            node.metadata.subscribe(
-                lambda delta, image, node_id=node_id: told[node_id].extend(
-                    created.name for created in delta.created.values()
-                )
-            )
+            node.metadata.subscribe(noting(told[node_id]))
         for number in range(10):
             await quorum.write(number)
         image = await quorum.agreed()

@@ -203,7 +203,7 @@ class ClusterStory:
 
     def _controller(self) -> int:
         with Admin(bootstrap_servers=self.address) as admin:
-            leader: int = admin.describe_metadata_quorum().leader_id
+            leader: int = admin.describe_metadata_quorum().leader
         return leader
 
     def _partitions(self, topic: str) -> dict[int, Any]:
@@ -361,7 +361,6 @@ CLUSTER_OPTIONS = {
     "transaction.state.log.num.partitions": "3",
     # Leaders come back to where they were soon, so that each round finds them spread.
     "leader.imbalance.check.interval.seconds": "2",
-    "leader.imbalance.per.broker.percentage": "0",
 }
 
 if __name__ == "__main__":

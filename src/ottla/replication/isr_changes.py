@@ -157,7 +157,6 @@ def _asked(partition: Partition, proposal: Proposal) -> RequestPartitionData:
     return RequestPartitionData(
         partition_index=partition.index,
         leader_epoch=proposal.leader_epoch,
-        new_isr=list(proposal.isr),
         new_isr_with_epochs=[
             BrokerState(broker_id=broker_id, broker_epoch=epoch)
             for broker_id, epoch in zip(proposal.isr, proposal.broker_epochs, strict=True)

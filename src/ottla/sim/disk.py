@@ -134,6 +134,10 @@ class SimFile:
             return self._misread(data, offset)
         return data
 
+    def peek(self, offset: int, length: int) -> bytes:
+        """For checkers: what is there, whatever a disk may do to programs."""
+        return self._inode.read(offset, length)
+
     def _misread(self, data: bytes, offset: int) -> bytes:
         """A bit may arrive flipped, where the checksum of a record batch covers it."""
         machinery = self._machinery

@@ -95,7 +95,7 @@ class PowerFailures:
 
     def images(self) -> list[MetadataImage]:
         return [
-            node.metadata.image for _, node in self._fleet.running() if hasattr(node, "metadata")
+            node.metadata.image for _, node in self._fleet.running() if node.metadata is not None
         ]
 
     def _newest(self) -> MetadataImage:

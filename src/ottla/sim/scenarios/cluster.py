@@ -17,6 +17,7 @@ from ottla.sim.cluster.clients import HOSTS, Clients
 from ottla.sim.cluster.copier import GROUP
 from ottla.sim.cluster.ending import Ending, NotYet
 from ottla.sim.cluster.fleet import Fleet
+from ottla.sim.cluster.invariants import Invariants
 from ottla.sim.cluster.nemesis import Nemesis
 from ottla.sim.cluster.shape import Shape, drawn_shape
 from ottla.sim.cluster.work import Work
@@ -25,6 +26,7 @@ from ottla.sim.weather import drawn
 from ottla.sim.world import World
 
 STORM_S = 45.0
+LOOK_EVERY_S = 0.1
 READY_S_MAX = 60.0
 PROGRESS_S_MAX = 90.0
 END_S_MAX = 120.0
@@ -59,6 +61,7 @@ class ClusterStory:
         self.work = Work(self.shape, world.loop.time)
         self.work.history.copies[self.shape.source.name] = self.shape.copy.name
         self.fleet = Fleet(world, self.shape)
+        self.invariants = Invariants(self.fleet)
         self.clients = Clients(world, self.work)
         self.nemesis = Nemesis(world, self.fleet, HOSTS, self.clients.restart)
         self.ending = Ending(self.work, world.boot(OBSERVER), self._check)
@@ -80,13 +83,14 @@ class ClusterStory:
         try:
             until = self.world.loop.time() + seconds
             while self.world.loop.time() < until:
-                await asyncio.sleep(0.5)
+                await asyncio.sleep(LOOK_EVERY_S)
                 self._check()
         finally:
             trouble.cancel()
         await self.nemesis.heal()
 
     def _check(self) -> None:
+        self.invariants.look()
         self.fleet.check()
         self.clients.check()
 

@@ -1,0 +1,102 @@
+"""The committed records of every partition, and of the metadata, as a run shows them bit by bit.
+
+A record below the high watermark of a leader is committed for good: whoever says later that another
+batch is at its place, or leads without it, breaks the one promise a replicated log makes.
+"""
+
+from __future__ import annotations
+
+import struct
+from bisect import bisect_right
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import NamedTuple
+
+from ottla.sim.disk import SimFile
+from ottla.sim.history import Violation
+from ottla.storage.log import Log
+
+_FRONT = struct.Struct(">qiibIhi")
+_LENGTH_END = 12
+
+
+class Batch(NamedTuple):
+    base_offset: int
+    last_offset: int
+    epoch: int
+    crc: int
+
+
+class _Place(NamedTuple):
+    """How far one process's log was held against what is committed."""
+
+    offset: int
+    generation: int
+    segment: int
+    position: int
+
+
+@dataclass
+class CommittedLog:
+    name: str
+    end: int = 0
+    """Everything before this offset is committed."""
+    batches: dict[int, Batch] = field(default_factory=dict)
+    """By base offset."""
+    _places: dict[str, _Place] = field(default_factory=dict)
+
+    def committed(self, who: str, log: Log, high_watermark: int) -> None:
+        """A leader says that it has this much of the log committed."""
+        self.agree(who, log, high_watermark)
+        self.end = max(self.end, high_watermark)
+
+    def agree(self, who: str, log: Log, end: int) -> None:
+        """Batches before `end` are those that everybody else has there."""
+        for batch in self._fresh(who, log, end):
+            known = self.batches.setdefault(batch.base_offset, batch)
+            if known != batch:
+                raise Violation(f"{self.name}: {who} has {batch} committed, others have {known}")
+
+    def complete(self, who: str, log: Log) -> None:
+        """A new leader has all that was committed before."""
+        if log.end_offset < self.end:
+            raise Violation(
+                f"{self.name}: {who} leads with a log that ends at {log.end_offset}, though "
+                f"everything before {self.end} is committed"
+            )
+        self.agree(who, log, self.end)
+
+    def _fresh(self, who: str, log: Log, end: int) -> Iterator[Batch]:
+        place = self._places.get(who)
+        if place is None or place.generation != log._generation:
+            place = _Place(log.log_start_offset, log._generation, -1, 0)
+        segments = log._segments
+        while place.offset < min(end, log.end_offset):
+            index = bisect_right([segment.base_offset for segment in segments], place.offset) - 1
+            if index < 0:
+                place = place._replace(offset=segments[0].base_offset)
+                continue
+            segment = segments[index]
+            if place.segment != segment.base_offset:
+                place = place._replace(segment=segment.base_offset, position=0)
+            if place.position >= segment.size:
+                if index + 1 == len(segments):
+                    break
+                place = place._replace(offset=segments[index + 1].base_offset)
+                continue
+            assert isinstance(segment.file, SimFile)
+            batch, size = _batch_at(segment.file, place.position)
+            if batch.last_offset >= place.offset and batch.last_offset < end:
+                yield batch
+            elif batch.last_offset >= end:
+                break
+            place = place._replace(
+                offset=max(place.offset, batch.last_offset + 1), position=place.position + size
+            )
+        self._places[who] = place
+
+
+def _batch_at(file: SimFile, position: int) -> tuple[Batch, int]:
+    """Past all faults: what is really on the simulated disk."""
+    base, length, epoch, _, crc, _, delta = _FRONT.unpack(file.peek(position, _FRONT.size))
+    return Batch(base, base + delta, epoch, crc), _LENGTH_END + length

@@ -1,0 +1,129 @@
+"""What must hold at every moment, whatever befalls the cluster; looked at many times a second.
+
+- in each epoch of a partition, and of the quorum, one node leads;
+- what the metadata says of a partition in one of its epochs, all nodes say alike; its epochs grow;
+- the ISR is a part of the replicas, and a leader is in it;
+- the high watermark of a leader does not go back, nor beyond the end of its log;
+- what is below the high watermark is the same on all replicas, and who leads has all of it.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from ottla.metadata.image import MetadataImage, PartitionImage, TopicImage
+from ottla.node import Node
+from ottla.sim.cluster.committed import CommittedLog
+from ottla.sim.cluster.fleet import Fleet
+from ottla.sim.history import Violation
+
+Key = tuple[bytes, int]
+
+NOBODY = -1
+
+
+class Invariants:
+    def __init__(self, fleet: Fleet) -> None:
+        self._fleet = fleet
+        self._leaders: dict[tuple[Key, int], int] = {}
+        self._states: dict[tuple[Key, int], PartitionImage] = {}
+        self._quorum_leaders: dict[int, int] = {}
+        self._images: dict[str, MetadataImage] = {}
+        self._topics_seen: dict[int, TopicImage] = {}
+        """By identity, and kept alive by it: an image shares what did not change with the next."""
+        self._high_watermarks: dict[tuple[str, Key, int], int] = {}
+        self._logs: dict[Key, CommittedLog] = {}
+        self._metadata = CommittedLog("__cluster_metadata-0")
+        self.looks = 0
+
+    def look(self) -> None:
+        self.looks += 1
+        for node_id, node in self._fleet.running():
+            who = str(self._process(node_id))
+            if node.metadata is not None:
+                self._look_at_quorum(who, node)
+                self._look_at_image(who, node.metadata.image)
+            if node.replicas is not None:
+                for partition in node.replicas.partitions():
+                    self._look_at_partition(who, node_id, partition)
+
+    def _process(self, node_id: int) -> object:
+        runtime = self._fleet.world.machine(self._fleet.hosts[node_id]).runtime
+        assert runtime is not None
+        return runtime.process
+
+    # Metadata.
+
+    def _look_at_quorum(self, who: str, node: Node) -> None:
+        quorum = node.metadata.quorum
+        leader = quorum.leader
+        if leader.leader_id != NOBODY:
+            known = self._quorum_leaders.setdefault(leader.epoch, leader.leader_id)
+            if known != leader.leader_id:
+                raise Violation(
+                    f"{who} follows {leader.leader_id} in epoch {leader.epoch} of the quorum, "
+                    f"others {known}"
+                )
+        self._metadata.committed(who, quorum.log.storage, quorum.high_watermark)
+
+    def _look_at_image(self, who: str, image: MetadataImage) -> None:
+        before = self._images.get(who)
+        if before is image:
+            return
+        if before is not None and image.offset < before.offset:
+            raise Violation(f"{who}: the metadata went back from {before.offset} to {image.offset}")
+        self._images[who] = image
+        for topic in image.topics.values():
+            if id(topic) not in self._topics_seen:
+                self._topics_seen[id(topic)] = topic
+                for part in topic.partitions.values():
+                    self._look_at_assignment(who, topic, part)
+
+    def _look_at_assignment(self, who: str, topic: TopicImage, part: PartitionImage) -> None:
+        key, where = (topic.id, part.index), f"{topic.name}-{part.index} at {who}"
+        known = self._states.setdefault((key, part.partition_epoch), part)
+        if known._replace(directories=()) != part._replace(directories=()):
+            raise Violation(f"{where}: {part}, where others know {known}")
+        if not set(part.isr) <= set(part.replicas):
+            raise Violation(f"{where}: the ISR is not a part of the replicas: {part}")
+        if part.leader != NOBODY and part.leader not in part.isr:
+            raise Violation(f"{where}: the leader is not in the ISR: {part}")
+        if part.leader != NOBODY:
+            self._one_leader(where, key, part.leader_epoch, part.leader)
+
+    def _one_leader(self, where: str, key: Key, epoch: int, leader: int) -> None:
+        known = self._leaders.setdefault((key, epoch), leader)
+        if known != leader:
+            raise Violation(f"{where}: {leader} leads in epoch {epoch}, where {known} did")
+
+    # Records.
+
+    def _look_at_partition(self, who: str, node_id: int, partition: Any) -> None:
+        log = partition.log
+        if log is None or partition.error is not None:
+            return
+        key = (partition.topic_id, partition.index)
+        committed = self._logs.setdefault(key, CommittedLog(str(partition)))
+        if not partition.is_leader:
+            committed.agree(who, log, min(partition.high_watermark, committed.end))
+            return
+        epoch, high_watermark = partition.leader_epoch, partition.high_watermark
+        self._one_leader(f"{partition} at {who}", key, epoch, node_id)
+        if high_watermark > log.end_offset:
+            raise Violation(
+                f"{partition} at {who}: {high_watermark=} is beyond the end, {log.end_offset}"
+            )
+        before = self._high_watermarks.get((who, key, epoch))
+        if before is None:
+            self._new_leader(who, key, epoch, committed, log)
+        elif high_watermark < before:
+            raise Violation(f"{partition} at {who}: {high_watermark=} after {before}")
+        self._high_watermarks[who, key, epoch] = high_watermark
+        committed.committed(who, log, high_watermark)
+
+    def _new_leader(
+        self, who: str, key: Key, epoch: int, committed: CommittedLog, log: Any
+    ) -> None:
+        """It may be one of the past that has not heard of its successor: only the newest counts."""
+        if epoch >= max((e for k, e in self._leaders if k == key), default=epoch):
+            committed.complete(who, log)

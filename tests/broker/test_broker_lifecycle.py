@@ -11,7 +11,7 @@ import pytest
 from ottla.broker.lifecycle import IdTaken, Lifecycle
 from ottla.broker.registration import NOT_CLEAN, Identity, common_epoch
 from ottla.metadata.image import Endpoint, MetadataImage
-from ottla.protocol.errors import ErrorCode, KafkaError
+from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.broker_heartbeat import (
     BrokerHeartbeatRequest,
     BrokerHeartbeatResponse,
@@ -52,6 +52,7 @@ class Controller:
         self.heard: list[BrokerHeartbeatRequest] = []
         self.image = MetadataImage(offset=41)
         self.failures: list[Exception] = []
+        self.lets_go = True
 
     async def ask(self, request: Message, **_: Any) -> Any:
         await asyncio.sleep(0)
@@ -64,7 +65,7 @@ class Controller:
         answer = self.beats.pop(0) if self.beats else UNFENCED
         if isinstance(answer, ErrorCode):
             return BrokerHeartbeatResponse(error_code=answer)
-        if request.want_shut_down:
+        if request.want_shut_down and self.lets_go:
             return BrokerHeartbeatResponse(should_shut_down=True)
         return answer
 
@@ -226,18 +227,27 @@ def test_a_broker_leaves_when_the_controller_lets_it_go() -> None:
 
 def test_a_broker_does_not_wait_for_ever_to_be_let_go() -> None:
     controller = Controller()
+    controller.lets_go = False
 
     async def test(lifecycle: Lifecycle) -> None:
         await lifecycle.register()
         await lifecycle.serve()
-        lifecycle._ask = _never
-        assert not await lifecycle.leave(0.1)
+        assert not await lifecycle.leave(0.2)
 
     living(controller, test)
+    assert controller.heard[-1].want_shut_down
 
 
-async def _never(request: Message, **_: Any) -> Any:
-    raise KafkaError(ErrorCode.REQUEST_TIMED_OUT)
+def test_a_broker_that_finds_no_controller_goes_at_once() -> None:
+    controller = Controller()
+
+    async def test(lifecycle: Lifecycle) -> None:
+        await lifecycle.register()
+        await lifecycle.serve()
+        controller.beats = [ErrorCode.REQUEST_TIMED_OUT] * 2
+        assert not await lifecycle.leave(60)
+
+    living(controller, test, broker_heartbeat_interval_ms=60_000)
 
 
 def test_the_last_epoch_counts_only_if_all_folders_agree() -> None:

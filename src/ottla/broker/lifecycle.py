@@ -34,6 +34,9 @@ RETRY_S: Final = 0.1
 """Between attempts to register, and between heartbeats while the broker waits to be let in."""
 DRAIN_S: Final = 0.05
 """Between heartbeats while partitions move away."""
+NO_CONTROLLER_S_MAX: Final = 2.0
+"""So long a broker that leaves waits for a controller to answer: where all nodes are stopped at the
+same time, the last ones have none."""
 
 UNKNOWN_HERE: Final = frozenset({ErrorCode.STALE_BROKER_EPOCH, ErrorCode.BROKER_ID_NOT_REGISTERED})
 
@@ -94,7 +97,6 @@ class Lifecycle:
         self._closed = False
         self._wake = asyncio.Event()
         self._unfenced = asyncio.Event()
-        self._may_go = asyncio.Event()
 
     # --- coming ---------------------------------------------------------------------------------
 
@@ -139,19 +141,23 @@ class Lifecycle:
     # --- being there ----------------------------------------------------------------------------
 
     async def _beat_for_ever(self) -> None:
-        while not self._closed:
+        while not self._is_over:
             self._wake.clear()
             sent_at = self._runtime.clock.now()
             try:
-                self._take(await self._beat())
+                self._take(await self._beat(self._session_ms))
             except KafkaError as error:
-                if not self._closed:
+                if not self._is_over:
                     log.warning("a heartbeat failed", broker=self._id, reason=str(error))
                     await self._recover(error)
-            if not self._closed:
+            if not self._is_over:
                 await self._pause(sent_at)
 
-    async def _beat(self) -> BrokerHeartbeatResponse:
+    @property
+    def _is_over(self) -> bool:
+        return self._closed or self._shutting_down
+
+    async def _beat(self, timeout_ms: int) -> BrokerHeartbeatResponse:
         request = BrokerHeartbeatRequest(
             broker_id=self._id,
             broker_epoch=self.broker_epoch,
@@ -160,7 +166,7 @@ class Lifecycle:
             offline_log_dirs=list(self._offline),
         )
         response: BrokerHeartbeatResponse = await self._ask(
-            request, timeout_ms=self._session_ms, lane=LANE
+            request, timeout_ms=timeout_ms, lane=LANE
         )
         code = ErrorCode.of(response.error_code)
         if code != ErrorCode.NONE:
@@ -168,7 +174,7 @@ class Lifecycle:
         return response
 
     def _take(self, response: BrokerHeartbeatResponse) -> None:
-        if response.is_fenced and not self.is_fenced and not self._shutting_down:
+        if response.is_fenced and not self.is_fenced:
             log.warning(
                 "this broker was fenced: the controller did not hear of it for "
                 f"broker.session.timeout.ms={self._session_ms}. It is coming back",
@@ -179,12 +185,10 @@ class Lifecycle:
         self.is_fenced = response.is_fenced
         if not response.is_fenced:
             self._unfenced.set()
-        if response.should_shut_down:
-            self._may_go.set()
 
     async def _recover(self, error: KafkaError) -> None:
         """Register again where the controller does not know this broker any more."""
-        if error.code not in UNKNOWN_HERE or self._shutting_down:
+        if error.code not in UNKNOWN_HERE:
             return
         self.is_fenced = True
         try:
@@ -199,14 +203,12 @@ class Lifecycle:
             log.warning("registered again", broker=self._id, epoch=self.broker_epoch)
 
     async def _pause(self, sent_at: float) -> None:
-        interval_s = self._interval_s
-        if self._shutting_down:
-            interval_s = min(interval_s, DRAIN_S)
-        elif self.is_fenced:
-            interval_s = min(interval_s, RETRY_S)
+        interval_s = min(self._interval_s, RETRY_S) if self.is_fenced else self._interval_s
         left_s = sent_at + interval_s - self._runtime.clock.now()
         if left_s > 0:
-            await _happens(self._wake, left_s)
+            waking = asyncio.ensure_future(self._wake.wait())
+            await asyncio.wait({waking}, timeout=left_s)
+            waking.cancel()
 
     def directories_changed(self, online: Sequence[bytes]) -> None:
         """A log folder failed: the controller hears of it at once."""
@@ -221,19 +223,24 @@ class Lifecycle:
     # --- going ----------------------------------------------------------------------------------
 
     async def leave(self, timeout_s: float) -> bool:
-        """Have other brokers take over what is led here. False if that took too long."""
+        """Have other brokers take over what is led here. False if that took too long, or nobody
+        could be asked."""
         self._shutting_down = True
         self._wake.set()
-        return await _happens(self._may_go, timeout_s)
+        now = self._runtime.clock.now
+        deadline = now() + timeout_s
+        while (left_s := deadline - now()) > 0:
+            try:
+                response = await self._beat(int(min(left_s, NO_CONTROLLER_S_MAX) * 1000))
+            except KafkaError as error:
+                log.warning("nobody lets this broker go", broker=self._id, reason=str(error))
+                return False
+            if response.should_shut_down:
+                return True
+            await asyncio.sleep(DRAIN_S)
+        return False
 
     def close(self) -> None:
         """No more heartbeats."""
         self._closed = True
         self._wake.set()
-
-
-async def _happens(event: asyncio.Event, timeout_s: float) -> bool:
-    waiting = asyncio.ensure_future(event.wait())
-    await asyncio.wait({waiting}, timeout=timeout_s)
-    waiting.cancel()
-    return event.is_set()

@@ -89,6 +89,8 @@ class Storm:
             await self.work()
         self.quorum.world.network.heal()
         await self.revive()
+        for node in self.quorum.nodes.values():
+            node.runtime.process.operations_until_crash = None
         image = await self.quorum.agreed()
         missing = [n for n in self.acknowledged if f"topic-{n}" not in image.topics]
         assert not missing, f"acknowledged and lost: {missing}"

@@ -219,6 +219,19 @@ class LeaderState:
             return None
         return self._propose((*self.isr, follower_id), local_broker_epoch)
 
+    def waiting_to_join(self, end_offset: int, now_ms: int, lag_max_ms: int) -> list[int]:
+        """Who keeps up and could join, were it not for what the metadata said of it. A partition
+        that nobody writes to sees no further fetch by which this would be noticed."""
+        if self.pending is not None:
+            return []
+        return [
+            follower.id
+            for follower in self.followers.values()
+            if follower.id not in self.maximal_isr
+            and follower.fetched_ms != NEVER_MS
+            and follower.keeps_up(end_offset, now_ms, lag_max_ms)
+        ]
+
     def propose_shrinking(
         self, end_offset: int, now_ms: int, lag_max_ms: int, local_broker_epoch: int
     ) -> Proposal | None:

@@ -470,9 +470,13 @@ class Partition(FollowingReplica):
         self.review()
 
     def review(self) -> None:
-        """Somebody who held the high watermark back may no longer count."""
-        if self.leading is not None and self.error is None and self.log is not None:
-            self._update_high_watermark()
+        """Somebody who held the high watermark back may no longer count, or may join now."""
+        leading, view, log = self.leading, self._view, self.log
+        if leading is None or view is None or log is None or self.error is not None:
+            return
+        self._update_high_watermark()
+        for follower_id in leading.waiting_to_join(log.end_offset, view.now_ms(), view.lag_max_ms):
+            self._expand_isr(leading, follower_id)
 
     def isr_changed(self) -> None:
         """The controller has answered a proposal."""

@@ -40,8 +40,9 @@ format: $(DEV_READY)
 bench: $(DEV_READY)  ## measure, beside Apache Kafka where its jars can be had
 	$(BIN)/python -m bench $(ARGS)
 
-sim: $(DEV_READY)  ## run the simulation: SEED=... replays one, RUNS=... how many
-	$(BIN)/python -m ottla.sim $(if $(SEED),--seed $(SEED)) $(if $(RUNS),--runs $(RUNS))
+sim: $(DEV_READY)  ## clusters in storms, 1,000 seeds: SEED=... replays one, RUNS=... how many, SCENARIO=single-node
+	$(BIN)/python -m ottla.sim $(if $(SEED),--seed $(SEED)) $(if $(RUNS),--runs $(RUNS)) \
+		$(if $(SCENARIO),--scenario $(SCENARIO)) $(if $(NODES),--nodes $(NODES)) $(if $(LIVES),--lives $(LIVES))
 
 soak: $(DEV_READY)  ## exactly once under kill -9 of everyone: ROUNDS=... kills, SEED=... makes the same choices
 	$(BIN)/python tests/faults/exactly_once.py --kills $(or $(ROUNDS),50) $(if $(SEED),--seed $(SEED))

@@ -12,6 +12,8 @@ from ottla.sim.inode import Inode
 from ottla.sim.scenarios.single_node import play
 from ottla.sim.volume import Volume
 
+SINGLE = ["--scenario", "single-node"]
+
 
 @pytest.mark.parametrize("seed", range(1, 9))
 def test_no_promise_is_broken_by_any_crash(seed: int) -> None:
@@ -38,7 +40,7 @@ def test_a_seed_replays_to_the_same_trace_here_and_in_another_interpreter() -> N
     first = digest()
     assert first == digest()
     done = subprocess.run(
-        [sys.executable, "-m", "ottla.sim", "--seed", "3", "--lives", "3"],
+        [sys.executable, "-m", "ottla.sim", *SINGLE, "--seed", "3", "--lives", "3"],
         env={**os.environ, "PYTHONHASHSEED": "123"},
         capture_output=True,
         text=True,
@@ -81,6 +83,8 @@ def test_a_failure_prints_the_line_that_replays_it(
 ) -> None:
     monkeypatch.setattr(Volume, "sync_dir", do_nothing)
     monkeypatch.setattr(__main__, "_start_again_with_fixed_hashes", do_nothing)
-    monkeypatch.setattr(sys, "argv", ["ottla.sim", "--seed", "1", "--runs", "5"])
+    monkeypatch.setattr(
+        sys, "argv", ["ottla.sim", *SINGLE, "--seed", "1", "--runs", "5", "--jobs", "1"]
+    )
     assert __main__.main() == 1
     assert "replay it with: make sim SEED=" in capsys.readouterr().out

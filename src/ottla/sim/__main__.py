@@ -1,17 +1,22 @@
-"""`python -m ottla.sim`: play the scenarios with one seed after another until one fails."""
+"""`python -m ottla.sim`: play a scenario with one seed after another, on all cores."""
 
 from __future__ import annotations
 
 import argparse
 import logging
+import multiprocessing
 import os
 import sys
 import time
-import traceback
+from collections.abc import Iterator
 
-RUNS_DEFAULT = 20
-LIVES_DEFAULT = 6
-LINES_SHOWN = 60
+from ottla.sim.playing import Game, Outcome, play
+
+RUNS_DEFAULT = 1000
+FAILURES_MAX = 5
+"""After so many there is enough to look at."""
+RUNS_PER_PROCESS = 40
+BAR_WIDTH = 30
 
 
 def main() -> int:
@@ -20,22 +25,28 @@ def main() -> int:
         _start_again_with_fixed_hashes()
     first = arguments.seed if arguments.seed is not None else int.from_bytes(os.urandom(4), "big")
     runs = arguments.runs or (1 if arguments.seed is not None else RUNS_DEFAULT)
+    game = Game(arguments.scenario, arguments.nodes, arguments.lives, arguments.verbose)
     if not arguments.verbose:
         logging.disable(logging.CRITICAL)
     try:
-        seeds = range(first, first + runs)
-        return 0 if all(_play(s, arguments.lives, arguments.verbose) for s in seeds) else 1
+        return _play_all([(game, seed) for seed in range(first, first + runs)], arguments.jobs)
     finally:
         logging.disable(logging.NOTSET)
 
 
 def _arguments() -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m ottla.sim", description=__doc__)
+    parser.add_argument(
+        "--scenario",
+        choices=("cluster", "single-node"),
+        default="cluster",
+        help="a cluster in storms (default), or one broker and its many lives",
+    )
     parser.add_argument("--seed", type=int, help="the first seed (default: a random one)")
     parser.add_argument("--runs", type=int, help=f"how many seeds (default {RUNS_DEFAULT})")
-    parser.add_argument(
-        "--lives", type=int, default=LIVES_DEFAULT, help="lives of the broker in each run"
-    )
+    parser.add_argument("--jobs", type=int, help="processes (default: one for each core)")
+    parser.add_argument("--nodes", type=int, help="nodes of the cluster (default: drawn)")
+    parser.add_argument("--lives", type=int, help="lives of the single broker")
     parser.add_argument("--verbose", action="store_true", help="tell every event as it happens")
     return parser.parse_args()
 
@@ -49,33 +60,56 @@ def _start_again_with_fixed_hashes() -> None:
     os.execve(sys.executable, [sys.executable, "-m", "ottla.sim", *sys.argv[1:]], environment)
 
 
-def _play(seed: int, lives: int, verbose: bool) -> bool:
-    from ottla.sim.scenarios import single_node
-    from ottla.sim.world import World
-
-    world = World(seed, time_limit_s=36_000, tell=print if verbose else None)
+def _play_all(tasks: list[tuple[Game, int]], jobs: int | None) -> int:
     began = time.monotonic()
-    try:
-        summary = single_node.play(seed, lives=lives, world=world)
-    except Exception as error:
-        _report(seed, lives, error, list(world.trace.lines)[-LINES_SHOWN:])
-        return False
+    failed: list[Outcome] = []
+    simulated_s = cpu_s = 0.0
+    print(f"{len(tasks)} seeds from {tasks[0][1]} on", flush=True)
+    for count, outcome in enumerate(_outcomes(tasks, jobs), 1):
+        simulated_s += outcome.simulated_s
+        cpu_s += outcome.cpu_s
+        if outcome.failed:
+            failed.append(outcome)
+        _show(outcome, count, len(tasks), len(failed), time.monotonic() - began)
+        if len(failed) >= FAILURES_MAX:
+            break
     print(
-        f"seed {seed}: ok, {summary}, {world.loop.time():.1f} s simulated in "
-        f"{time.monotonic() - began:.1f} s, trace {world.trace.digest()[:12]}",
-        flush=True,
+        f"{count} runs, {simulated_s / 60:.0f} minutes simulated in "
+        f"{time.monotonic() - began:.0f} s; {cpu_s / max(simulated_s / 60, 1e-9):.1f} s of CPU a "
+        f"simulated minute; {len(failed)} failed"
     )
-    return True
+    for outcome in failed:
+        print(f"seed {outcome.seed}: FAILED: {outcome.text}")
+        print(f"replay it with: {outcome.replay}", flush=True)
+    return 1 if failed else 0
 
 
-def _report(seed: int, lives: int, error: Exception, lines: list[str]) -> None:
-    print("\n".join(lines))
-    traceback.print_exception(error)
-    print(f"seed {seed}: FAILED: {error}")
-    replay = f"make sim SEED={seed}"
-    if lives != LIVES_DEFAULT:
-        replay = f"python -m ottla.sim --seed {seed} --lives {lives}"
-    print(f"replay it with: {replay}", flush=True)
+def _outcomes(tasks: list[tuple[Game, int]], jobs: int | None) -> Iterator[Outcome]:
+    jobs = min(jobs or os.cpu_count() or 1, len(tasks))
+    if jobs == 1:
+        yield from map(play, tasks)
+        return
+    with multiprocessing.Pool(jobs, maxtasksperchild=RUNS_PER_PROCESS) as pool:
+        yield from pool.imap_unordered(play, tasks)
+
+
+def _show(outcome: Outcome, count: int, total: int, failures: int, seconds: float) -> None:
+    """A bar on a terminal while all goes well; every seed where few were asked for."""
+    if outcome.failed:
+        print(outcome.report, flush=True)
+    elif total <= FAILURES_MAX or not sys.stderr.isatty():
+        print(
+            f"seed {outcome.seed}: ok, {outcome.text}, {outcome.simulated_s:.1f} s simulated in "
+            f"{outcome.cpu_s:.1f} s, trace {outcome.digest}",
+            flush=True,
+        )
+    if sys.stderr.isatty() and total > 1:
+        done = BAR_WIDTH * count // total
+        left_s = seconds / count * (total - count)
+        bar = f"[{'#' * done}{'.' * (BAR_WIDTH - done)}] {count}/{total}, {failures} failed"
+        print(f"\r{bar}, {left_s:.0f} s left ", end="", file=sys.stderr, flush=True)
+        if count == total:
+            print(file=sys.stderr)
 
 
 if __name__ == "__main__":

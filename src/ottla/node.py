@@ -156,7 +156,19 @@ class Node:
         if config.is_controller:
             self.controller = Controller(self.metadata, config, self.runtime)
             self.server.start_serving(CONTROLLERS)
+            self._register_controller()
         await self.metadata.caught_up()
+
+    def _register_controller(self) -> None:
+        """In the background. A node without a listener for it has nobody who would look for it."""
+        if self.controller_endpoints:
+            from ottla.broker.controller_registration import register_controller
+
+            incarnation_id = random_uuid(self.runtime.random)
+            registration = register_controller(
+                self.controller_link.ask, self.node_id, incarnation_id, self.controller_endpoints
+            )
+            self.runtime.spawn(registration, name="register-controller")
 
     async def _start_broker(self) -> None:
         ask = self.controller_link.ask

@@ -12,7 +12,9 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 
 from ottla.config.broker import BrokerConfig
+from ottla.metadata.image import MetadataImage
 from ottla.node import Node
+from ottla.peers.peers import Peers
 from ottla.protocol.uuids import random_uuid, to_text
 from ottla.runtime.os_runtime import OsRuntime, run
 from ottla.storage.meta_properties import MetaProperties, write_meta_properties
@@ -53,6 +55,21 @@ class Cluster:
 
     def address(self, node_id: int) -> str:
         return f"127.0.0.1:{self._broker_ports[node_id]}"
+
+    @property
+    def images(self) -> list[Callable[[], MetadataImage]]:
+        """What each node knows of the cluster, as of now."""
+        return [lambda node=node: node.metadata.image for node in self.nodes.values()]  # type: ignore[misc]
+
+    @property
+    def follower(self) -> Node:
+        """One that is not the active controller."""
+        return next(node for node in self.nodes.values() if not node.metadata.is_leader)
+
+    @property
+    def peers(self) -> Peers:
+        """To ask nodes in Kafka's protocol."""
+        return next(iter(self.nodes.values())).peers
 
     @property
     def active(self) -> Node:
@@ -101,6 +118,19 @@ class Cluster:
         cluster_id = to_text(b"a cluster's id..")
         properties = MetaProperties(cluster_id, node_id, random_uuid(runtime.random))
         write_meta_properties(runtime.disk, path, properties)
+
+    def twin(self, node_id: int, folder: Path) -> Node:
+        """Another node with the same id, which is a mistake."""
+        runtime = OsRuntime()
+        config = self.config(node_id)
+        port = free_ports(1)[0]
+        given = dict(config.explicit) | {
+            "log.dirs": str(folder),
+            "listeners": f"PLAINTEXT://127.0.0.1:{port}",
+        }
+        config = BrokerConfig.parse(given)
+        self._format(runtime, node_id, config)
+        return Node(runtime, config)
 
     async def stop(self, *ids: int) -> None:
         for node_id in ids or list(self.nodes):

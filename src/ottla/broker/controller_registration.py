@@ -1,0 +1,64 @@
+"""A controller makes itself known to the active one: where it is found and what it can do."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable, Sequence
+from typing import Any, Final
+
+from ottla.logs import get_logger
+from ottla.metadata.features import FEATURES
+from ottla.metadata.image import Endpoint
+from ottla.protocol.errors import ErrorCode, KafkaError
+from ottla.protocol.messages.controller_registration import (
+    ControllerRegistrationRequest,
+    Feature,
+    Listener,
+)
+from ottla.protocol.schema import Message
+
+log = get_logger("ottla.node")
+
+RETRY_S: Final = 1.0
+
+
+async def register_controller(
+    ask: Callable[[Message], Awaitable[Any]],
+    controller_id: int,
+    incarnation_id: bytes,
+    endpoints: Sequence[Endpoint],
+) -> None:
+    """Until it is done: a quorum may be long in coming."""
+    request = ControllerRegistrationRequest(
+        controller_id=controller_id,
+        incarnation_id=incarnation_id,
+        listeners=[
+            Listener(
+                name=endpoint.name,
+                host=endpoint.host,
+                port=endpoint.port,
+                security_protocol=endpoint.security_protocol,
+            )
+            for endpoint in endpoints
+        ],
+        features=[
+            Feature(
+                name=feature.name,
+                min_supported_version=feature.lowest,
+                max_supported_version=feature.level,
+            )
+            for feature in FEATURES
+        ],
+    )
+    while True:
+        try:
+            response = await ask(request)
+        except KafkaError as error:
+            if error.code != ErrorCode.REQUEST_TIMED_OUT:
+                log.warning("cannot register this controller", reason=str(error))
+        else:
+            if not response.error_code:
+                return
+            reason = response.error_message or ErrorCode.of(response.error_code).name
+            log.warning("cannot register this controller", reason=reason)
+        await asyncio.sleep(RETRY_S)

@@ -47,6 +47,7 @@ async def open_log(
     *,
     clean: bool = False,
     failures: list[Exception] | None = None,
+    settings: dict[str, str] | None = None,
 ) -> MetadataLog:
     seen = [] if failures is None else failures
     return await MetadataLog.open(
@@ -54,7 +55,7 @@ async def open_log(
         str(folder),
         node_id=1,
         cluster_id="cluster",
-        config=CONFIG,
+        config=CONFIG if settings is None else BrokerConfig.parse(settings),
         clean=clean,
         on_failure=seen.append,
     )

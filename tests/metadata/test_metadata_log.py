@@ -5,18 +5,26 @@ import json
 import subprocess
 import threading
 from pathlib import Path
+from typing import Any
 
 import pytest
-from metadata_cases import config, open_log, partition, topic, with_log
+from metadata_cases import FOLDER, config, open_log, partition, topic, with_log
 
 from ottla.metadata.batches import BATCH_BYTES_MAX, BATCH_RECORDS_MAX, split
 from ottla.metadata.decision import Decision
 from ottla.metadata.delta import MetadataDelta
-from ottla.metadata.image import METADATA_TOPIC, Endpoint, MetadataImage
+from ottla.metadata.image import METADATA_TOPIC, MetadataImage
 from ottla.metadata.log import MetadataLog
 from ottla.metadata.replay import MetadataLogDamaged
 from ottla.protocol.errors import ErrorCode, KafkaError
+from ottla.protocol.metadata_records.feature_level_record import FeatureLevelRecord
 from ottla.protocol.metadata_records.no_op_record import NoOpRecord
+from ottla.protocol.metadata_records.producer_ids_record import ProducerIdsRecord
+from ottla.protocol.metadata_records.register_broker_record import (
+    BrokerEndpoint,
+    RegisterBrokerRecord,
+)
+from ottla.protocol.schema import Message
 from ottla.runtime.os_runtime import OsRuntime, run
 
 
@@ -279,51 +287,68 @@ def test_a_record_nobody_knows_keeps_the_node_from_starting(tmp_path: Path):
         with_log(tmp_path, write)
 
 
-def test_kafkas_own_tool_reads_the_log(tmp_path: Path, kafka_libs: Path):
-    from ottla.config.broker import BrokerConfig
-    from ottla.controller.controller import Controller
-    from ottla.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
-
-    async def main(runtime: OsRuntime) -> None:
-        log = await open_log(runtime, tmp_path)
-        controller = Controller(log, BrokerConfig.parse({}), runtime)
-        here = Endpoint("PLAINTEXT", "localhost", 9092)
-        await controller.register_broker([here], rack="r", directories=[b"d" * 16], clean=False)
-        wanted = CreatableTopic(name="orders", num_partitions=2, replication_factor=1)
-        await controller.create_topics(CreateTopicsRequest(topics=[wanted]))
-        await controller.next_producer_id()
-        await log.close()
-
-    run(main)
-    dump = subprocess.run(
-        [
-            "java",
-            "-cp",
-            f"{kafka_libs}/*",
-            "org.apache.kafka.tools.DumpLogSegments",
-            "--cluster-metadata-decoder",
-            "--files",
-            str(segment(tmp_path)),
-        ],
+def kafka_dump(kafka_libs: Path, file: Path) -> str:
+    tool = "org.apache.kafka.tools.DumpLogSegments"
+    return subprocess.run(
+        ["java", "-cp", f"{kafka_libs}/*", tool, "--cluster-metadata-decoder", "--files", file],
         capture_output=True,
         text=True,
         check=True,
         timeout=100,
     ).stdout
-    records = [
-        json.loads(line.split("payload: ")[1]) for line in dump.splitlines() if "payload" in line
+
+
+def dumped_records(dump: str) -> list[dict[str, Any]]:
+    return [
+        json.loads(line.split("payload: ")[1])
+        for line in dump.splitlines()
+        if "payload" in line and '"type"' in line
     ]
-    assert [record["type"] for record in records] == [
-        "FEATURE_LEVEL_RECORD",
+
+
+def test_kafkas_own_tool_reads_log_and_snapshot(tmp_path: Path, kafka_libs: Path):
+    broker = RegisterBrokerRecord(
+        broker_id=1,
+        incarnation_id=b"i" * 16,
+        broker_epoch=2,
+        end_points=[BrokerEndpoint(name="PLAINTEXT", host="localhost", port=9092)],
+        log_dirs=[FOLDER],
+    )
+    records: list[Message] = [
+        FeatureLevelRecord(name="metadata.version", feature_level=30),
+        broker,
+        topic(1, "orders"),
+        partition(1, 0),
+        partition(1, 1),
+        config("orders", "retention.ms", "5"),
+        ProducerIdsRecord(broker_id=1, broker_epoch=2, next_producer_id=1000),
+    ]
+
+    async def main(runtime: OsRuntime) -> None:
+        often = {"metadata.log.max.record.bytes.between.snapshots": "300"}
+        log = await open_log(runtime, tmp_path, settings=often)
+        await log.append(records)
+        await log.close()
+
+    run(main)
+    dump = kafka_dump(kafka_libs, segment(tmp_path))
+    assert '"leaderId":1' in dump
+    assert "isvalid: false" not in dump
+    written = dumped_records(dump)
+    assert [record["type"] for record in written] == [
         "FEATURE_LEVEL_RECORD",
         "REGISTER_BROKER_RECORD",
-        "BROKER_REGISTRATION_CHANGE_RECORD",
         "TOPIC_RECORD",
         "PARTITION_RECORD",
         "PARTITION_RECORD",
+        "CONFIG_RECORD",
         "PRODUCER_IDS_RECORD",
     ]
-    assert '"leaderId":1' in dump
-    assert "isvalid: false" not in dump
-    assert records[4]["data"]["name"] == "orders"
-    assert records[5]["data"]["leader"] == 1
+    assert written[2]["data"]["name"] == "orders"
+    (snapshot,) = segment(tmp_path).parent.glob("*.checkpoint")
+    dump = kafka_dump(kafka_libs, snapshot)
+    assert "SnapshotHeader" in dump
+    assert "SnapshotFooter" in dump
+    kept = dumped_records(dump)
+    assert [record["type"] for record in kept] == [record["type"] for record in written]
+    assert kept[1:6] == written[1:6]

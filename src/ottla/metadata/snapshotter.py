@@ -99,6 +99,8 @@ class Snapshotter:
             self._is_writing = False
             if self._finished is not None:
                 self._finished.set_result(None)
+        if self._bytes >= self._bytes_max:
+            self._begin()
 
     def _control_records(self, offset: int) -> list[Message]:
         core = self._quorum.core

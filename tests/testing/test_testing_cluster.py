@@ -158,6 +158,79 @@ def test_the_plugin_costs_a_test_run_nothing(pytester: pytest.Pytester) -> None:
     pytester.runpytest_subprocess("-p", "ottla.testing.plugin").assert_outcomes(passed=1)
 
 
+# Three nodes
+
+
 def topic_with_copies(servers: str, name: str, partitions: int = 3) -> None:
     admin = AdminClient({"bootstrap.servers": servers, "log_level": 0})
     admin.create_topics([NewTopic(name, partitions, 3)])[name].result(20)
+
+
+def test_three_nodes_are_ready_in_under_a_second() -> None:
+    with ottla.testing.cluster(nodes=1):
+        pass  # what is imported first is not what is measured
+    taken = []
+    for _ in range(3):
+        began = time.monotonic()
+        with ottla.testing.cluster(nodes=3) as cluster:
+            taken.append(time.monotonic() - began)
+            assert cluster.controller in (1, 2, 3)
+            assert len(cluster.bootstrap_servers.split(",")) == 3
+    assert min(taken) < 1.0, taken
+
+
+@pytest.mark.parametrize("act", ["kill", "stop"])
+def test_a_lost_leader_is_replaced_and_comes_back_in_sync(act: str) -> None:
+    with ottla.testing.cluster(nodes=3) as cluster:
+        servers = cluster.bootstrap_servers
+        topic_with_copies(servers, "t", 1)
+        send(servers, "t", "a")
+        leader = cluster.leader_of("t")
+        assert leader is not None
+        getattr(cluster, act)(leader)
+        send(servers, "t", "b")
+        assert cluster.leader_of("t") not in (leader, None)
+        cluster.start(leader)
+        cluster.wait_in_sync()
+        assert read(servers, "t", 2) == ["a", "b"]
+
+
+def test_a_lost_controller_is_replaced() -> None:
+    with ottla.testing.cluster(nodes=3) as cluster:
+        controller = cluster.controller
+        assert controller is not None
+        cluster.kill(controller)
+        admin = AdminClient({"bootstrap.servers": cluster.bootstrap_servers, "log_level": 0})
+        admin.create_topics([NewTopic("t", 3, 2)])["t"].result(20)
+        assert cluster.controller != controller
+        cluster.start(controller)
+        cluster.wait_ready()
+
+
+def test_a_paused_leader_finds_itself_replaced() -> None:
+    with ottla.testing.cluster(nodes=3) as cluster:
+        servers = cluster.bootstrap_servers
+        topic_with_copies(servers, "t", 1)
+        send(servers, "t", "a")
+        leader = cluster.leader_of("t")
+        assert leader is not None
+        cluster.pause(leader)
+        deadline = time.monotonic() + 15
+        while cluster.leader_of("t") == leader and time.monotonic() < deadline:
+            time.sleep(0.02)
+        assert cluster.leader_of("t") != leader
+        cluster.resume(leader)
+        cluster.wait_in_sync()
+        send(servers, "t", "b")
+        assert read(servers, "t", 2) == ["a", "b"]
+
+
+def test_a_broker_can_be_added() -> None:
+    with ottla.testing.cluster(nodes=3) as cluster:
+        assert cluster.add_node({"broker.rack": "d"}) == 4
+        cluster.wait_ready()
+        admin = AdminClient({"bootstrap.servers": cluster.bootstrap_servers, "log_level": 0})
+        made = NewTopic("t", 1, replica_assignment=[[4]])
+        admin.create_topics([made])["t"].result(20)
+        send(cluster.bootstrap_servers, "t", "a")
+        assert cluster.leader_of("t") == 4

@@ -13,9 +13,10 @@ NOBODY = -1
 
 
 def controller_for_clients(node: Node, reachable: dict[int, BrokerImage]) -> int:
-    """Whom to send administration to. Any broker will do, as all forward it; best is the one that
-    is the active controller, then the one that was asked."""
-    for broker_id in (node.metadata.leader_id, node.node_id, *reachable):
+    """Whom to send administration to. Any broker will do, as all forward it; the one that was asked
+    is certainly alive. (The active controller may have died a moment ago, and some clients try for
+    long to reach the one they were told of.)"""
+    for broker_id in (node.node_id, *reachable):
         if broker_id in reachable:
             return broker_id
     return NOBODY

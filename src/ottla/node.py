@@ -81,6 +81,8 @@ class Node:
         self.failure: asyncio.Future[Exception] = asyncio.get_running_loop().create_future()
         """Resolved with the reason when the node can no longer do its work and has to stop."""
         self._config_from_file = config
+        self._deserted: asyncio.Future[None] | None = None
+        """While this broker leaves: done when no other is left to take over."""
         self.log_manager = LogManager(runtime, config, on_dir_failed=self._dir_failed)
         self.peers: Peers = LatePeers(partial(_connected_peers, runtime))
         self.metadata: MetadataLog = None  # type: ignore[assignment]
@@ -249,6 +251,8 @@ class Node:
         if self.replicas is not None:
             self.replicas.apply(delta, image)
             self.coordinators.metadata_changed(delta, image)
+        if delta.brokers and self._deserted is not None and not self._has_successors:
+            self._deserted.cancel()
 
     def _take_dynamic_config(self, image: MetadataImage) -> None:
         self.config = self._config_from_file.with_dynamic(
@@ -292,7 +296,7 @@ class Node:
         if self.lifecycle is not None:
             await self._leave()
             self.lifecycle.close()
-        self.server.close()
+        self.server.stop_serving(BROKERS)
         if self.coordinators is not None:
             self.coordinators.close()
         if self.replicas is not None:
@@ -300,18 +304,30 @@ class Node:
         if self.controller is not None:
             self.controller.close()
         if self.metadata is not None:
+            # Controllers are answered to the end: they take over what this one has decided.
             await self.metadata.close()
+        self.server.close()
         self.peers.close()
         await self.log_manager.close(self.broker_epoch)
 
     async def _leave(self) -> None:
-        """Where there is nobody to take over, nothing is to be done: it goes on as it was."""
-        brokers = self.metadata.image.brokers.values()
-        others = any(broker.is_active for broker in brokers if broker.id != self.node_id)
-        if self.lifecycle.is_fenced or not others or self.failure.done():
+        """Where there is nobody to take over, nothing is to be done: it goes on as it was. That may
+        turn out on the way, if all nodes are stopped at the same time."""
+        if self.lifecycle.is_fenced or self.failure.done() or not self._has_successors:
             return
-        if not await self.lifecycle.leave(LEAVE_S_MAX):
-            log.warning("not everything led here was taken over in time", seconds=LEAVE_S_MAX)
+        self._deserted = asyncio.get_running_loop().create_future()
+        leaving = asyncio.ensure_future(self.lifecycle.leave(LEAVE_S_MAX))
+        either: list[asyncio.Future[Any]] = [leaving, self._deserted]
+        await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
+        if not leaving.done():
+            leaving.cancel()
+        elif not leaving.result():
+            log.warning("not everything led here was taken over", waited_s_max=LEAVE_S_MAX)
+
+    @property
+    def _has_successors(self) -> bool:
+        brokers = self.metadata.image.brokers.values()
+        return any(broker.is_active for broker in brokers if broker.id != self.node_id)
 
 
 def _connected_peers(runtime: Runtime) -> Peers:

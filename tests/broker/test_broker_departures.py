@@ -44,17 +44,17 @@ def test_a_node_that_is_stopped_hands_over_what_it_leads_first(tmp_path: Path, w
         await until(lambda: in_sync(leaving, "t", {1, 2, 3}))
         assert leaving.node_id in leaders(leaving, "t")
         led_when_closed: list[set[int]] = []
-        close_server = leaving.server.close
+        stop_serving = leaving.server.stop_serving
 
-        def close() -> None:
+        def stop(kind: str) -> None:
             led_when_closed.append(leaders(leaving, "t"))
-            close_server()
+            stop_serving(kind)
 
-        leaving.server.close = close  # type: ignore[method-assign]
+        leaving.server.stop_serving = stop  # type: ignore[method-assign]
         began = asyncio.get_running_loop().time()
         await cluster.stop(leaving.node_id)
         took_s = asyncio.get_running_loop().time() - began
-        (led,) = led_when_closed
+        led = led_when_closed[0]
         assert leaving.node_id not in led
         assert NO_LEADER not in led
         assert took_s < 4

@@ -196,7 +196,8 @@ def _cluster_in(config: BrokerConfig) -> str | None:
 
 
 def _say_ready(node: Node, began: float) -> None:
-    places = ", ".join(_show(endpoint.host, endpoint.port) for endpoint in node.endpoints)
+    endpoints = node.endpoints or node.controller_endpoints
+    places = ", ".join(_show(endpoint.host, endpoint.port) for endpoint in endpoints)
     bound = ", ".join(_show(host or "*", port) for host, port in node.addresses)
     if any((endpoint.host, endpoint.port) not in node.addresses for endpoint in node.endpoints):
         places += f" (listening on {bound})"

@@ -116,17 +116,19 @@ class Server:
                 connection.close(f"idle for {self._idle_s:.0f} s (connections.max.idle.ms)")
         self._schedule_idle_sweep()
 
-    def stop_listening(self) -> None:
-        for _, listener in self._listeners:
+    def stop_serving(self, kind: str) -> None:
+        """Close the listeners of this kind, and the connections that came in by them."""
+        for listener in [listener for of, listener in self._listeners if of == kind]:
             listener.close()
-        self._listeners.clear()
+        self._listeners = [(of, listener) for of, listener in self._listeners if of != kind]
+        for connection in [one for one in self._connections if one.kind == kind]:
+            connection.close("the broker is stopping")
 
     def close(self) -> None:
-        self.stop_listening()
+        self.stop_serving(BROKERS)
+        self.stop_serving(CONTROLLERS)
         if self._idle_timer is not None:
             self._idle_timer.cancel()
-        for connection in list(self._connections):
-            connection.close("the broker is stopping")
 
 
 def buffer_sizes(config: BrokerConfig) -> BufferSizes:

@@ -27,6 +27,7 @@ QUICK = {
     "controller.quorum.election.timeout.ms": "300",
     "controller.quorum.fetch.timeout.ms": "1000",
     "controller.quorum.election.backoff.max.ms": "100",
+    "group.initial.rebalance.delay.ms": "0",
     "log.cleaner.dedupe.buffer.size": "4194304",
     "offsets.topic.num.partitions": "4",
     "offsets.topic.replication.factor": "3",
@@ -60,6 +61,14 @@ class Cluster:
     def images(self) -> list[Callable[[], MetadataImage]]:
         """What each node knows of the cluster, as of now."""
         return [lambda node=node: node.metadata.image for node in self.nodes.values()]  # type: ignore[misc]
+
+    def is_whole(self) -> bool:
+        """Whether every node knows every broker as one that serves."""
+        ids = {node_id for node_id, roles in self.roles.items() if "broker" in roles}
+        return all(
+            {broker.id for broker in image().brokers.values() if broker.is_active} == ids
+            for image in self.images
+        )
 
     @property
     def follower(self) -> Node:
@@ -158,6 +167,7 @@ async def running(
     try:
         async with asyncio.timeout(30):
             await cluster.start()
+        await until(cluster.is_whole)
         yield cluster
     finally:
         await cluster.stop_all()

@@ -17,7 +17,6 @@ POLL_S = 0.5
 RATES = ("leader.replication.throttled.rate", "follower.replication.throttled.rate")
 LEADERS = "leader.replication.throttled.replicas"
 FOLLOWERS = "follower.replication.throttled.replicas"
-EVERY_REPLICA = "*"
 
 Placement = Mapping[TopicPartition, Sequence[int]]
 
@@ -53,7 +52,8 @@ async def placement_of(
 
 async def set_throttle(admin: Admin, current: Placement, plan: Placement, bytes_per_s: int) -> None:
     """Limit what moves; replicas that do not move are not slowed down."""
-    brokers = {b for replicas in (*current.values(), *plan.values()) for b in replicas}
+    involved = {b for replicas in (*current.values(), *plan.values()) for b in replicas}
+    brokers = involved.intersection(await _live_brokers(admin))
     changes: dict[ConfigResource, dict[str, str | None]] = {
         _broker(broker): dict.fromkeys(RATES, str(bytes_per_s)) for broker in sorted(brokers)
     }
@@ -61,6 +61,12 @@ async def set_throttle(admin: Admin, current: Placement, plan: Placement, bytes_
         leaders, followers = throttled_replicas(topic, current, plan)
         changes[_topic(topic)] = {LEADERS: leaders, FOLLOWERS: followers}
     await _alter(admin, changes)
+
+
+async def _live_brokers(admin: Admin) -> list[int]:
+    """Brokers take their own settings, so one that is away cannot be told."""
+    there = (await admin.describe_cluster()).brokers
+    return sorted(broker.node_id for broker in there.values() if not broker.is_fenced)
 
 
 def throttled_replicas(topic: str, current: Placement, plan: Placement) -> tuple[str, str]:
@@ -77,9 +83,8 @@ def throttled_replicas(topic: str, current: Placement, plan: Placement) -> tuple
 
 async def clear_throttle(admin: Admin, topics: Iterable[str]) -> None:
     """No limit for anybody: those of brokers go, and the lists of replicas of these topics."""
-    there = await admin.describe_cluster()
     changes: dict[ConfigResource, dict[str, str | None]] = {
-        _broker(broker): dict.fromkeys(RATES) for broker in sorted(there.brokers)
+        _broker(broker): dict.fromkeys(RATES) for broker in await _live_brokers(admin)
     }
     for topic in sorted(set(topics)):
         changes[_topic(topic)] = {LEADERS: None, FOLLOWERS: None}

@@ -229,7 +229,7 @@ class _Job:
             return
         print_table(
             ("partition", "replicas", "adding", "removing"),
-            [(one, m.replicas, m.adding, m.removing) for one, m in sorted(moves.items())],
+            [(str(one), m.replicas, m.adding, m.removing) for one, m in sorted(moves.items())],
         )
 
     async def cancel(self, admin: Admin) -> None:
@@ -300,7 +300,7 @@ def _print_plan(current: Plan, moves: Plan) -> None:
         return
     print_table(
         ("partition", "now", "then"),
-        [(one, list(current[one]), list(replicas)) for one, replicas in sorted(moves.items())],
+        [(str(one), list(current[one]), list(replicas)) for one, replicas in sorted(moves.items())],
     )
 
 

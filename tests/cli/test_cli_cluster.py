@@ -1,0 +1,242 @@
+"""`ottla cluster status`, `ottla quorum` and moving partitions, against clusters of three nodes."""
+
+from __future__ import annotations
+
+import json
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+import pytest
+from cli_tools import Run, call, eventually
+
+import ottla.testing
+from ottla.cli.cluster_status import (
+    NO_LEADER,
+    UNDER_MIN_ISR,
+    UNDER_REPLICATED,
+    broker_states,
+    lagging_voters,
+    partitions_in_need,
+)
+from ottla.client.admin.quorum import DescribedQuorum, QuorumMember
+from ottla.client.network.metadata import Broker, Partition, Topic
+
+pytestmark = pytest.mark.ottla_only
+
+
+@pytest.fixture(scope="module")
+def shared() -> Iterator[Any]:
+    """A cluster whose nodes all live."""
+    with ottla.testing.cluster(nodes=3) as cluster:
+        yield cluster
+
+
+@pytest.fixture
+def on(shared: Any) -> Run:
+    return _on(shared)
+
+
+def _on(cluster: Any) -> Run:
+    environment = {"OTTLA_BOOTSTRAP": cluster.bootstrap_servers}
+    return lambda *arguments: call(*arguments, environment=environment)
+
+
+def replicas_of(run: Run, topic: str) -> list[list[int]]:
+    (described,) = run("topics", "describe", topic, "--json").json
+    return [partition["replicas"] for partition in described["partitions"]]
+
+
+# --- clusters -----------------------------------------------------------------------------------
+
+
+def test_a_healthy_cluster_says_so(on: Run, topic: str) -> None:
+    on("topics", "create", topic, "-p", 3, "-r", 3)
+    eventually(lambda: on("cluster", "status", "--check").code == 0)
+    status = on("cluster", "status", "--json").json
+    assert status["problems"] == []
+    assert [broker["node"] for broker in status["brokers"]] == [1, 2, 3]
+    assert not any(broker["fenced"] for broker in status["brokers"])
+    assert sum(broker["leads"] for broker in status["brokers"]) == status["partitions"]
+    assert status["controllers"]["leader"] in (1, 2, 3)
+    text = on("cluster", "status").text
+    assert "All is well." in text
+    assert "leading controller" in text
+
+
+def test_the_cluster_is_still_listed_without_a_subcommand(on: Run) -> None:
+    assert [one["id"] for one in on("cluster", "--json").json["brokers"]] == [1, 2, 3]
+
+
+def test_the_quorum_tells_how_far_each_controller_is(on: Run, shared: Any) -> None:
+    described = on("quorum", "describe", "--json").json
+    assert described["leader"] == shared.controller
+    assert [(m["node"], m["votes"]) for m in described["members"]] == [
+        (1, True),
+        (2, True),
+        (3, True),
+    ]
+    assert all(member["at"][0].startswith("CONTROLLER://") for member in described["members"])
+    assert "largest lag of a voter" in on("quorum", "describe").text
+
+
+def test_a_voter_that_is_none_cannot_be_removed(on: Run) -> None:
+    outcome = on("quorum", "remove-voter", 9)
+    assert outcome.code == 2
+    assert "no voter 9; voters are [1, 2, 3]" in outcome.err.replace("\n", " ")
+
+
+def test_a_dead_node_is_named_with_the_partitions_that_miss_it() -> None:
+    with ottla.testing.cluster(nodes=3) as cluster:
+        run = _on(cluster)
+        run("topics", "create", "orders", "-p", 3, "-r", 3, "-c", "min.insync.replicas=3")
+        run("topics", "create", "clicks", "-p", 3, "-r", 1)
+        dead = next(node for node in cluster.nodes if node != cluster.controller)
+        cluster.kill(dead)
+
+        def status() -> Any:
+            return run("cluster", "status", "--json").json
+
+        eventually(lambda: any(broker["fenced"] for broker in status()["brokers"]))
+        eventually(lambda: status()["under_min_isr"] == 3)
+        found = status()
+        (broker,) = (one for one in found["brokers"] if one["fenced"])
+        assert broker["node"] == dead
+        assert broker["why"]
+        assert found["without_leader"] == 1
+        problems = {one["topic"]: one["problem"] for one in found["in_need"]}
+        assert problems == {"orders": UNDER_MIN_ISR, "clicks": NO_LEADER}
+        assert all(one["missing"] == [dead] for one in found["in_need"] if one["topic"] == "orders")
+        checked = run("cluster", "status", "--check")
+        assert checked.code == 1
+        assert f"! broker {dead} is fenced" in checked.text
+
+
+# --- moves --------------------------------------------------------------------------------------
+
+
+def test_a_plan_is_shown_kept_and_carried_out(on: Run, topic: str, tmp_path: Path) -> None:
+    on("topics", "create", topic, "--assign", "1:2,1:2,1:2")
+    shown = on("topics", "reassign", topic, "--brokers", "2,3")
+    assert f"{topic}-0" in shown.text
+    assert "--execute" in shown.err
+    plan = on("topics", "reassign", topic, "--brokers", "2,3", "--json").json
+    assert replicas_of(on, topic) == [[1, 2]] * 3
+    file = tmp_path / "plan.json"
+    file.write_text(json.dumps(plan))
+    done = on(
+        *("topics", "reassign", "--plan", file, "--execute", "--throttle", 10_000_000, "--json")
+    )
+    assert done.json["done"]
+    eventually(lambda: all(set(ids) == {2, 3} for ids in replicas_of(on, topic)))
+    configs = on("configs", "describe", "topic", topic, "--json").text
+    assert '"0:1' not in configs  # the throttle went with the moves
+    assert on("topics", "reassign", "--list", "--json").json == []
+    again = on("topics", "reassign", "--plan", file, "--execute")
+    assert again.text == "Everything is where it should be.\n"
+
+
+def test_a_topic_gets_more_copies(on: Run, topic: str) -> None:
+    on("topics", "create", topic, "-p", 2, "-r", 1)
+    assert on("topics", "reassign", topic, "-r", 3, "--execute").code == 0
+    eventually(lambda: all(len(ids) == 3 for ids in replicas_of(on, topic)))
+
+
+def test_a_move_that_waits_for_a_dead_broker_is_listed_and_cancelled() -> None:
+    with ottla.testing.cluster(nodes=3) as cluster:
+        run = _on(cluster)
+        run("topics", "create", "orders", "--assign", "1")
+        run("topics", "create", "clicks", "--assign", "1")
+        cluster.kill(3)
+        eventually(lambda: run("cluster", "--json").json["brokers"][2]["fenced"])
+        plan = {"partitions": [{"topic": "orders", "partition": 0, "replicas": [1, 3]}]}
+        file = Path(cluster.nodes[1].folder) / "plan.json"
+        file.write_text(json.dumps(plan))
+        begun = run("topics", "reassign", "--plan", file, "--execute", "--no-wait", "--json")
+        assert not begun.json["done"]
+        (move,) = run("topics", "reassign", "--list", "--json").json
+        assert (move["topic"], move["adding"]) == ("orders", [3])
+        assert "orders-0" in run("topics", "reassign", "--list").text
+        assert run("topics", "reassign", "--list", "clicks", "--json").json == []
+        cancelled = run("topics", "reassign", "--cancel", "orders", "--json")
+        assert cancelled.json == {"cancelled": ["orders-0"]}
+        eventually(lambda: replicas_of(run, "orders") == [[1]])
+
+
+@pytest.mark.parametrize(
+    ("arguments", "wanted"),
+    [
+        (("--brokers", "1"), "name topics"),
+        (("t",), "--brokers or --replication-factor"),
+        (("t", "--brokers", "x"), "broker ids like 1,2,3"),
+        (("--list", "--cancel"), "only one of"),
+    ],
+)
+def test_what_makes_no_sense_is_said(on: Run, arguments: tuple[str, ...], wanted: str) -> None:
+    outcome = on("topics", "reassign", *arguments)
+    assert outcome.code == 2
+    assert wanted in " ".join(outcome.err.replace("│", " ").split())
+
+
+def test_the_first_replica_leads_again(on: Run, topic: str, tmp_path: Path) -> None:
+    on("topics", "create", topic, "--assign", "1:2,2:1")
+    plan = {"partitions": [{"topic": topic, "partition": 0, "replicas": [2, 1]}]}
+    file = tmp_path / "plan.json"
+    file.write_text(json.dumps(plan))
+    assert on("topics", "reassign", "--plan", file, "--execute").code == 0
+
+    def leaders() -> list[int]:
+        (described,) = on("topics", "describe", topic, "--json").json
+        return [partition["leader"] for partition in described["partitions"]]
+
+    assert leaders() == [1, 2]
+    outcome = on("topics", "elect-leaders", f"{topic}:0-1", "--json")
+    assert outcome.code == 0
+    assert [(row["partition"], row["elected"]) for row in outcome.json] == [(0, True), (1, False)]
+    eventually(lambda: leaders() == [2, 2])
+
+
+def test_an_unclean_election_wants_its_partitions_named(on: Run) -> None:
+    assert on("topics", "elect-leaders", "--unclean").code == 2
+
+
+# --- what is said of whom -----------------------------------------------------------------------
+
+
+def member(node: int, end: int, fetched_ms: int | None = 1000) -> QuorumMember:
+    return QuorumMember(node, end, fetched_ms, fetched_ms)
+
+
+def test_the_reason_for_fencing_is_read_from_the_controllers() -> None:
+    quorum = DescribedQuorum(
+        1, 1, 100, (member(1, 100, None), member(2, 90), member(3, 100)), (member(4, 100, 900_000),)
+    )
+    brokers = [Broker(n, "h", 9092, is_fenced=n > 1) for n in (1, 2, 3, 4, 5)]
+    now_ms = 1_000 + 900_000
+    why = {s.node: s.why for s in broker_states(brokers, [], quorum, now_ms)}
+    assert why[1] is None
+    assert why[2] == "not heard of for 900 s: stopped, or not reached"
+    assert why[3] == "not heard of for 900 s: stopped, or not reached"
+    assert why[4] is not None
+    assert "heartbeats do not arrive" in why[4]
+    assert why[5] is not None
+    assert "does not follow" in why[5]
+    behind = {s.node: s.why for s in broker_states(brokers, [], quorum, 1_500)}
+    assert behind[2] == "catching up with the metadata, 10 offsets behind"
+    assert [line.split()[1] for line in lagging_voters(quorum, now_ms)] == ["2", "3"]
+
+
+def test_partitions_are_sorted_by_their_need() -> None:
+    topic = Topic(
+        "t",
+        bytes(16),
+        False,
+        (
+            Partition(0, 1, 0, (1, 2, 3), (1, 2, 3), ()),
+            Partition(1, 1, 0, (1, 2, 3), (1, 2), (3,)),
+            Partition(2, 1, 0, (1, 2, 3), (1,), (2, 3)),
+            Partition(3, -1, 0, (1, 2, 3), (3,), (3,)),
+        ),
+    )
+    found = {one.partition: one.problem for one in partitions_in_need([topic], {"t": 2})}
+    assert found == {1: UNDER_REPLICATED, 2: UNDER_MIN_ISR, 3: NO_LEADER}

@@ -1,0 +1,273 @@
+"""Groups and transactions of a cluster: everything led elsewhere, and coordinators that move."""
+
+from __future__ import annotations
+
+import threading
+import time
+from collections import Counter
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import pytest
+from confluent_kafka import Consumer, KafkaException, Message, Producer, TopicPartition
+from confluent_kafka.admin import AdminClient, NewTopic
+
+import ottla.testing
+from ottla.blocking import Producer as OttlaProducer
+from ottla.coordinator.hashing import partition_of
+
+pytestmark = pytest.mark.ottla_only
+
+INTERNAL_PARTITIONS = 4
+WAIT_S = 30
+GROUPS, TRANSACTIONS = "__consumer_offsets", "__transaction_state"
+
+
+@pytest.fixture
+def cluster() -> Iterator[Any]:
+    with ottla.testing.cluster(nodes=3) as running:
+        yield running
+
+
+def create(cluster: Any, *topics: str, partitions: int = 3) -> None:
+    admin = AdminClient({"bootstrap.servers": cluster.bootstrap_servers})
+    wanted = [NewTopic(topic, partitions, 3) for topic in topics]
+    for done in admin.create_topics(wanted).values():
+        done.result(WAIT_S)
+
+
+def until(holds: Callable[[], bool], within_s: float = WAIT_S) -> None:
+    deadline = time.monotonic() + within_s
+    while not holds():
+        assert time.monotonic() < deadline, "it never happened"
+        time.sleep(0.02)
+
+
+def warm_up(cluster: Any) -> None:
+    """Have the internal topics created."""
+    producer = transactional(cluster, "warm-up")
+    producer.begin_transaction()
+    producer.abort_transaction()
+    reader = consumer(cluster, "warm-up")
+    reader.committed([TopicPartition("input", 0)], WAIT_S)
+    reader.close()
+    until(lambda: all(cluster.leader_of(topic) is not None for topic in (GROUPS, TRANSACTIONS)))
+
+
+def coordinated_by(cluster: Any, node: int, topic: str) -> str:
+    """A group or transactional id whose coordinator is this node."""
+    return next(
+        name
+        for name in (f"id-{number}" for number in range(1000))
+        if cluster.leader_of(topic, partition_of(name, INTERNAL_PARTITIONS)) == node
+    )
+
+
+def transactional(cluster: Any, name: str, **more: Any) -> Producer:
+    producer = Producer(
+        {
+            "bootstrap.servers": cluster.bootstrap_servers,
+            "transactional.id": name,
+            "transaction.timeout.ms": 20_000,
+            "log_level": 0,
+            **more,
+        }
+    )
+    producer.init_transactions(WAIT_S)
+    return producer
+
+
+def consumer(cluster: Any, group: str, **more: Any) -> Consumer:
+    return Consumer(
+        {
+            "bootstrap.servers": cluster.bootstrap_servers,
+            "group.id": group,
+            "auto.offset.reset": "earliest",
+            "enable.auto.commit": False,
+            "isolation.level": "read_committed",
+            "session.timeout.ms": 6000,
+            "log_level": 0,
+            **more,
+        }
+    )
+
+
+def fill(cluster: Any, topic: str, count: int) -> None:
+    producer = Producer({"bootstrap.servers": cluster.bootstrap_servers, "log_level": 0})
+    for number in range(count):
+        producer.produce(topic, str(number), partition=number % 3)
+    assert producer.flush(WAIT_S) == 0
+
+
+def values_of(records: list[Message]) -> list[bytes]:
+    return [record.value() or b"" for record in records if record.error() is None]
+
+
+def read_all(cluster: Any, topic: str, count: int) -> Counter[str]:
+    """Committed records until `count` were seen, and whatever comes right after them."""
+    reader = consumer(cluster, f"check-{time.monotonic_ns()}")
+    reader.assign([TopicPartition(topic, index, 0) for index in range(3)])
+    seen: Counter[str] = Counter()
+    deadline = time.monotonic() + WAIT_S
+    quiet_since = time.monotonic()
+    while time.monotonic() < deadline:
+        if seen.total() >= count and time.monotonic() - quiet_since > 0.5:
+            break
+        values = values_of(reader.consume(1000, 0.1))
+        seen.update(value.decode() for value in values)
+        if values:
+            quiet_since = time.monotonic()
+    reader.close()
+    return seen
+
+
+class Copier(threading.Thread):
+    """Copies `input` to `output`, some records a transaction, and commits its offsets with them."""
+
+    def __init__(self, cluster: Any, name: str, group: str) -> None:
+        super().__init__(daemon=True)
+        self._cluster, self._name, self._group = cluster, name, group
+        self.copied = 0
+        self.errors: list[str] = []
+        self.stop_asked = False
+        self.failure: BaseException | None = None
+
+    def run(self) -> None:
+        try:
+            while not self.stop_asked:
+                self._copy_until_broken()
+        except BaseException as failure:
+            self.failure = failure
+
+    def _copy_until_broken(self) -> None:
+        """A new pair of clients after every error that only a new one gets over."""
+        reader = consumer(self._cluster, self._group)
+        try:
+            producer = transactional(self._cluster, self._name)
+            reader.subscribe(["input"])
+            while not self.stop_asked:
+                self._copy_some(reader, producer)
+        except KafkaException as error:
+            self.errors.append(str(error))
+        finally:
+            reader.close()
+
+    def _copy_some(self, reader: Consumer, producer: Producer) -> None:
+        records = [one for one in reader.consume(20, 0.05) if one.error() is None]
+        if not records:
+            return
+        producer.begin_transaction()
+        try:
+            for record in records:
+                producer.produce("output", record.value(), partition=record.partition() or 0)
+            offsets = reader.position(reader.assignment())
+            producer.send_offsets_to_transaction(offsets, reader.consumer_group_metadata(), WAIT_S)
+            producer.commit_transaction(WAIT_S)
+            self.copied += len(records)
+        except KafkaException as error:
+            if not error.args[0].txn_requires_abort():
+                raise
+            producer.abort_transaction(WAIT_S)
+            raise
+
+    def finish(self) -> None:
+        self.stop_asked = True
+        self.join(WAIT_S)
+        assert not self.is_alive()
+        if self.failure is not None:
+            raise self.failure
+
+
+def test_a_transaction_spans_brokers_that_lead_everything_apart(cluster: Any) -> None:
+    """Its coordinator, its group's coordinator and its partitions are each on another node."""
+    create(cluster, "input", "output")
+    warm_up(cluster)
+    for node in cluster.nodes:
+        others = [other for other in cluster.nodes if other != node]
+        name = coordinated_by(cluster, node, TRANSACTIONS)
+        group = coordinated_by(cluster, others[0], GROUPS)
+        producer, reader = transactional(cluster, name), consumer(cluster, group)
+        for outcome in ("commit", "abort"):
+            producer.begin_transaction()
+            for partition in range(3):
+                producer.produce("output", f"{outcome}-{node}", partition=partition)
+            offsets = [TopicPartition("input", 0, 7 if outcome == "commit" else 9)]
+            producer.send_offsets_to_transaction(offsets, reader.consumer_group_metadata(), WAIT_S)
+            if outcome == "commit":
+                producer.commit_transaction(WAIT_S)
+            else:
+                producer.abort_transaction(WAIT_S)
+        (committed,) = reader.committed([TopicPartition("input", 0)], WAIT_S)
+        assert committed.offset == 7
+        reader.close()
+    assert read_all(cluster, "output", 9) == Counter({f"commit-{n}": 3 for n in cluster.nodes})
+
+
+def test_producers_of_both_protocols_write_through_any_coordinator(cluster: Any) -> None:
+    create(cluster, "output")
+    warm_up(cluster)
+    for node in cluster.nodes:
+        name = coordinated_by(cluster, node, TRANSACTIONS)
+        with OttlaProducer(
+            bootstrap_servers=cluster.bootstrap_servers, transactional_id=name
+        ) as producer:
+            producer.init_transactions()
+            for number in range(5):
+                with producer.transaction():
+                    for partition in range(3):
+                        producer.send("output", f"{node}-{number}".encode(), partition=partition)
+    seen = read_all(cluster, "output", 45)
+    assert seen == Counter({f"{n}-{k}": 3 for n in cluster.nodes for k in range(5)})
+
+
+@pytest.mark.parametrize("victim", ["group coordinator", "transaction coordinator"])
+def test_a_copy_goes_on_exactly_once_when_a_coordinator_dies(cluster: Any, victim: str) -> None:
+    create(cluster, "input", "output")
+    fill(cluster, "input", 3000)
+    warm_up(cluster)
+    transactions_node, groups_node, _ = cluster.nodes
+    name = coordinated_by(cluster, transactions_node, TRANSACTIONS)
+    group = coordinated_by(cluster, groups_node, GROUPS)
+    copier = Copier(cluster, name, group)
+    copier.start()
+    until(lambda: copier.copied > 200)
+    dead = groups_node if victim == "group coordinator" else transactions_node
+    cluster.kill(dead)
+    at_death = copier.copied
+    until(lambda: copier.copied > at_death + 200)
+    cluster.start(dead)
+    cluster.wait_in_sync()
+    until(lambda: copier.copied >= 3000 or copier.failure is not None)
+    copier.finish()
+    assert len(copier.errors) < 10, copier.errors
+    assert read_all(cluster, "output", 3000) == Counter({str(n): 1 for n in range(3000)})
+
+
+def test_members_of_a_group_follow_their_coordinator(cluster: Any) -> None:
+    create(cluster, "input")
+    fill(cluster, "input", 300)
+    warm_up(cluster)
+    node = next(iter(cluster.nodes))
+    group = coordinated_by(cluster, node, GROUPS)
+    reader = consumer(cluster, group, **{"enable.auto.commit": False})
+    reader.subscribe(["input"])
+    seen: list[bytes] = []
+
+    def read(count: int) -> None:
+        deadline = time.monotonic() + WAIT_S
+        while len(seen) < count:
+            assert time.monotonic() < deadline, f"{len(seen)} of {count}"
+            seen.extend(values_of(reader.consume(50, 0.2)))
+
+    read(300)
+    reader.commit(asynchronous=False)
+    cluster.stop(node)  # controlled: its partitions move before it goes
+    fill(cluster, "input", 300)
+    read(600)
+    committed = reader.commit(asynchronous=False)
+    assert sum(one.offset for one in committed) == 600
+    reader.close()
+    check = consumer(cluster, group)
+    places = [TopicPartition("input", index) for index in range(3)]
+    assert sum(one.offset for one in check.committed(places, WAIT_S)) == 600
+    check.close()

@@ -78,7 +78,7 @@ class QuorumWorld:
         self.nodes: dict[int, QuorumNode] = {}
         self.random = self.world.chance("story")
 
-    def config(self, node_id: int, **settings: str) -> BrokerConfig:
+    def config(self, node_id: int, settings: Mapping[str, str]) -> BrokerConfig:
         return BrokerConfig.parse(
             {
                 "node.id": str(node_id),
@@ -96,9 +96,11 @@ class QuorumWorld:
 
     # Machines
 
-    async def start(self, node_id: int, *, clean: bool = False, **settings: str) -> QuorumNode:
+    async def start(
+        self, node_id: int, *, clean: bool = False, settings: Mapping[str, str] | None = None
+    ) -> QuorumNode:
         runtime = self.world.boot(host(node_id))
-        node = QuorumNode(runtime, node_id, self.config(node_id, **settings))
+        node = QuorumNode(runtime, node_id, self.config(node_id, settings or {}))
         self.nodes[node_id] = node
         await runtime.run(node.start(clean=clean), name="start")
         return node

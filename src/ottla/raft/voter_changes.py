@@ -9,6 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ottla import __version__
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages import update_raft_voter as update
 from ottla.protocol.messages.add_raft_voter import AddRaftVoterRequest, AddRaftVoterResponse
@@ -55,7 +56,7 @@ def add(replica: Replica, event: RequestReceived, request: AddRaftVoterRequest) 
     leader.change = VoterChange(
         event.token, True, key, expires_at_ms, endpoints, request.ack_when_committed
     )
-    if not replica.send_if_ready(node, ApiVersionsRequest()):
+    if not replica.send_if_ready(node, _versions_request()):
         conclude(replica, leader, ErrorCode.REQUEST_TIMED_OUT, f"voter {key.id} is busy; try again")
 
 
@@ -220,3 +221,7 @@ def conclude(replica: Replica, leader: Leader, error: ErrorCode, text: str | Non
         replica.answer(change.token, response)
     elif change.ack_when_committed or change.record_offset is None:
         replica.answer(change.token, AddRaftVoterResponse(error_code=error, error_message=text))
+
+
+def _versions_request() -> ApiVersionsRequest:
+    return ApiVersionsRequest(client_software_name="ottla", client_software_version=__version__)

@@ -118,8 +118,7 @@ def test_a_restart_finds_the_same_cluster(tmp_path: Path) -> None:
     with three_nodes(tmp_path, "--listener", "127.0.0.1:0") as running:
         assert running.places == places
         assert running.cluster()["cluster_id"] == before
-        topics = call("topics", "list", "-b", places[0], "--json").json
-        assert "kept" in [one["name"] for one in topics]
+        assert "kept" in call("topics", "list", "-b", places[0]).text
 
 
 # The folder

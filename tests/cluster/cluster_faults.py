@@ -43,6 +43,8 @@ SETTLE_S = 60.0
 WRITES_BACK_S = 30.0
 FROZEN_S = 4.0
 SILENT_S = 3.0
+TIMED_OUT_S = 7.9
+"""A little less than the `transaction.timeout.ms` of the copy."""
 
 ROLES = ("leader", "follower", "controller")
 ACTS = ("kill", "freeze", "cut", "restart")
@@ -265,9 +267,9 @@ class ClusterStory:
             if child.ended():
                 notes = read_notes(child.paths[-1])
                 output = child.paths[-1].with_suffix(".output").read_text()[-1000:]
-                reasons = [one["value"] for one in notes if one["what"] == "given up"]
-                assert reasons, f"{child.name} ended by itself: {notes[-2:]} {output}"
-                self.given_up.append(f"{child.name}: {reasons[-1]}")
+                reason = why_it_ended(notes)
+                assert reason, f"{child.name} ended by itself: {notes[-3:]} {output}"
+                self.given_up.append(f"{child.name}: {reason}")
                 child.start()
 
     # Ending.
@@ -303,6 +305,19 @@ class ClusterStory:
             for name, limit in PROMISED.items()
             if name in self.gaps and max(self.gaps[name]) > limit
         ]
+
+
+def why_it_ended(notes: list[dict[str, Any]]) -> str | None:
+    """What it said, if that is no fault of the cluster. There is no second instance to fence it, but
+    a transaction that outlasts its time is fenced, too: librdkafka (2.16) may wait for its own
+    messages in `abort_transaction` for as long as that, after their leader was replaced."""
+    for note in reversed(notes):
+        if note["what"] == "given up":
+            return str(note["value"])
+        if note["what"] == "fenced":
+            begun = max(one["at"] for one in notes if one["what"] == "begin")
+            return "its transaction timed out" if note["at"] - begun > TIMED_OUT_S else None
+    return None
 
 
 def last_acked(path: Path, count_bytes: int = 1 << 16) -> list[Acked]:

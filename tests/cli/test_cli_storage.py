@@ -108,7 +108,7 @@ def test_features_have_levels(tmp_path: Path) -> None:
     for wrong, words in (
         ("transaction.version=9", "levels are 0 to 2"),
         ("transaction.version=two", "the level is a number"),
-        ("no.such=1", "not one of kraft.version, metadata.version, transaction.version"),
+        ("no.such=1", "not one of group.version, kraft.version, metadata.version"),
         ("kraft.version=0", "leave it out"),
     ):
         outcome = call(*options, wrong)

@@ -71,7 +71,8 @@ def test_a_registered_broker_is_fenced_and_its_epoch_is_the_offset_of_its_record
 
 
 def test_the_first_registration_states_the_features_and_later_ones_do_not():
-    assert ONE_BROKER.features == {"metadata.version": 30, "transaction.version": 2}
+    levels = {"metadata.version": 30, "transaction.version": 2, "group.version": 1}
+    assert ONE_BROKER.features == levels
     elections = elections_by_topic(ONE_BROKER, CONFIG)
     again = register_broker(ONE_BROKER, registration(2), elections, is_alive=False)
     assert [r.__class__.__name__ for r in again.records] == ["RegisterBrokerRecord"]

@@ -584,10 +584,16 @@ def test_api_versions_are_the_served_ones(tmp_path: Path):
             assert told[ApiKey.INIT_PRODUCER_ID] == (0, 5)
             if version >= 3:
                 levels = {f.name: f.max_version_level for f in answer.finalized_features}
-                assert levels == {"metadata.version": 30, "transaction.version": 2}
+                assert levels == {
+                    "metadata.version": 30,
+                    "transaction.version": 2,
+                    "group.version": 1,
+                }
                 supported = {f.name: f.min_version for f in answer.supported_features}
                 from_level_0 = (
-                    {"transaction.version": 0, "kraft.version": 0} if version >= 4 else {}
+                    {"transaction.version": 0, "group.version": 0, "kraft.version": 0}
+                    if version >= 4
+                    else {}
                 )
                 assert supported == {"metadata.version": 30, **from_level_0}
                 assert answer.finalized_features_epoch >= 0

@@ -23,9 +23,13 @@ TRANSACTION_VERSION_FEATURE: Final = "transaction.version"
 """2: clients may count on a new epoch with each transaction, and on partitions being added to a
 transaction by the first batch they get (KIP-890)."""
 
+GROUP_VERSION_FEATURE: Final = "group.version"
+"""1: groups of the new protocol (KIP-848). They are served in any case; Kafka's tools look here."""
+
 FEATURES: Final = (
     Feature(METADATA_VERSION_FEATURE, METADATA_VERSION_LEVEL, METADATA_VERSION_LEVEL),
     Feature(TRANSACTION_VERSION_FEATURE, 0, 2),
+    Feature(GROUP_VERSION_FEATURE, 0, 1),
 )
 
 KRAFT_VERSION: Final = Feature(KRAFT_VERSION_FEATURE, *SUPPORTED_KRAFT_VERSIONS)

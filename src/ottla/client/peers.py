@@ -23,7 +23,7 @@ from ottla.client.network.security import PLAINTEXT, Security
 from ottla.peers.peers import PeerError
 from ottla.protocol.errors import ErrorCode, KafkaError
 from ottla.protocol.schema import Message
-from ottla.runtime.runtime import Runtime
+from ottla.runtime.runtime import Runtime, Timer
 
 UNANSWERED_MAX = 1_000
 """Requests of a lane that may be under way; the next one fails at once."""
@@ -53,7 +53,8 @@ class ConnectedPeers:
         lane: str = "",
     ) -> asyncio.Future[Any]:
         reply: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
-        letter = _Letter(request, version, timeout_ms, reply)
+        deadline = self._runtime.clock.now() + timeout_ms / 1000
+        letter = _Letter(request, version, deadline, timeout_ms, reply)
         found = self._lanes.get((host, port, lane)) or self._new_lane((host, port), lane)
         if self._closed or found is None:
             reason = "this node is closing" if self._closed else "too many connections"
@@ -91,6 +92,7 @@ class _Letter(NamedTuple):
 
     request: Message
     version: int | None
+    deadline: float
     timeout_ms: int
     reply: asyncio.Future[Any]
 
@@ -108,8 +110,8 @@ class _Lane:
         self._client_id = client_id
         self._security = security
         self._connection: Connection | None = None
-        self._queued: deque[_Letter] = deque()
-        """What waits for the connection."""
+        self._queued: deque[tuple[_Letter, Timer]] = deque()
+        """What waits for the connection, but not for ever."""
         self._opening = False
         self._dropped = ""
 
@@ -125,6 +127,7 @@ class _Lane:
         elif connection is not None and not connection.closed:
             self._send(connection, letter, letter.timeout_ms)
         else:
+            self._connection = None
             self._queue(letter)
 
     def close(self, reason: str) -> None:
@@ -136,13 +139,11 @@ class _Lane:
     # Before there is a connection
 
     def _queue(self, letter: _Letter) -> None:
-        self._connection = None
-        self._queued.append(letter)
         late = f"no answer from {show_address(self._address)} within {letter.timeout_ms} ms"
         timer = self._runtime.call_later(
             letter.timeout_ms / 1000, letter.fail, ErrorCode.REQUEST_TIMED_OUT, late
         )
-        letter.reply.add_done_callback(lambda _: timer.cancel())
+        self._queued.append((letter, timer))
         if not self._opening:
             self._opening = True
             self._runtime.spawn(self._open(letter.timeout_ms), name=f"connect-{self._address}")
@@ -169,15 +170,18 @@ class _Lane:
             connection.close()
             return
         self._connection = connection
+        now = self._runtime.clock.now()
         while self._queued:
-            letter = self._queued.popleft()
+            letter, timer = self._queued.popleft()
+            timer.cancel()  # the connection has an eye on the time from here on
             if not letter.reply.done():
-                # Its own limit still runs; this one only keeps the connection from living on.
-                self._send(connection, letter, letter.timeout_ms)
+                self._send(connection, letter, max(1, round((letter.deadline - now) * 1000)))
 
     def _fail_queued(self, code: ErrorCode, reason: str) -> None:
         while self._queued:
-            self._queued.popleft().fail(code, reason)
+            letter, timer = self._queued.popleft()
+            timer.cancel()
+            letter.fail(code, reason)
 
     # With a connection
 

@@ -64,7 +64,7 @@ def registration(
 
 
 def folder(broker_id: int) -> bytes:
-    return b"folder of br%4d" % broker_id + b"."
+    return b"folder of br%4d" % broker_id
 
 
 def registered(

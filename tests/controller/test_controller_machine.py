@@ -1,0 +1,406 @@
+"""Brokers come, go, crash, fetch and are reassigned in any order; what must hold always holds.
+
+Beside the image runs a model of the data: which replicas of a partition have everything that was
+ever acknowledged. A leader that does not have it is a loss, allowed only where somebody allowed it.
+"""
+
+from __future__ import annotations
+
+from random import Random
+from typing import Any
+
+from controller_cases import CONFIG, applied, folder, registration, topic
+from hypothesis import HealthCheck, settings
+from hypothesis import strategies as st
+from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
+
+from ottla.controller.alter_partition import alter_partition
+from ottla.controller.broker_states import fence, lose_folders, unregister
+from ottla.controller.create_topics import create_topics
+from ottla.controller.delete_topics import delete_topics
+from ottla.controller.elect_leaders import balance_leaders, elect_leaderless, elect_leaders
+from ottla.controller.heartbeats import State, heartbeat
+from ottla.controller.reassignments import alter_reassignments
+from ottla.controller.registration import register_broker
+from ottla.controller.replica_folders import assign_replicas
+from ottla.controller.sessions import Sessions
+from ottla.controller.unclean import elections_by_topic
+from ottla.metadata.changes import ImageChange
+from ottla.metadata.decision import Decision
+from ottla.metadata.image import MetadataImage, PartitionImage
+from ottla.metadata.records import decode_record, encode_record
+from ottla.protocol.errors import ErrorCode, KafkaError
+from ottla.protocol.messages.alter_partition import (
+    AlterPartitionRequest,
+    BrokerState,
+    RequestPartitionData,
+    RequestTopicData,
+)
+from ottla.protocol.messages.alter_partition_reassignments import (
+    AlterPartitionReassignmentsRequest,
+    ReassignablePartition,
+    ReassignableTopic,
+)
+from ottla.protocol.messages.assign_replicas_to_dirs import (
+    AssignReplicasToDirsRequest,
+    RequestDirectoryData,
+)
+from ottla.protocol.messages.assign_replicas_to_dirs import (
+    RequestPartitionData as FolderPartition,
+)
+from ottla.protocol.messages.assign_replicas_to_dirs import (
+    RequestTopicData as FolderTopic,
+)
+from ottla.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest
+from ottla.protocol.messages.create_topics import CreateTopicsRequest
+from ottla.protocol.messages.delete_topics import DeleteTopicsRequest
+from ottla.protocol.messages.elect_leaders import ElectLeadersRequest
+from ottla.protocol.schema import Message
+
+BROKERS = range(1, 6)
+brokers = st.sampled_from(BROKERS)
+seeds = st.integers(0, 2**16)
+EMPTY = MetadataImage(cluster_id="test", offset=0)
+
+
+def expect_stale(error: KafkaError) -> None:
+    """The only reason for which a broker as a whole is turned away."""
+    assert error.code is ErrorCode.STALE_BROKER_EPOCH
+
+
+class ControllerMachine(RuleBasedStateMachine):
+    def __init__(self) -> None:
+        super().__init__()
+        self.image = EMPTY
+        self.log: list[Message] = []
+        self.sessions = Sessions(9000)
+        self.running: dict[int, int] = {}
+        """Broker -> the epoch that its process knows."""
+        self.incarnations = 0
+        self.complete: dict[tuple[bytes, int], set[int]] = {}
+        """Partition -> the replicas that have all that was acknowledged."""
+
+    # The ground
+
+    def decide(self, decide: Any, *arguments: Any, **options: Any) -> Any:
+        elections = elections_by_topic(self.image, CONFIG)
+        decision = decide(self.image, *arguments, elections, **options)
+        self.commit(decision)
+        return decision.response
+
+    def commit(self, decision: Decision[Any]) -> None:
+        before = self.image
+        self.image = applied(before, decision)
+        self.log += decision.records
+        self.follow(before)
+
+    def follow(self, before: MetadataImage) -> None:
+        """What a change means for the data, and what must hold between two images."""
+        for found in self.image.topics.values():
+            old = before.topics_by_id.get(found.id)
+            for partition in found.partitions.values():
+                key = (found.id, partition.index)
+                was = None if old is None else old.partitions.get(partition.index)
+                if was is None:
+                    self.complete[key] = set(partition.replicas)
+                else:
+                    self.check_step(was, partition)
+                if partition.leader_recovery_state == 1:
+                    self.complete[key] = set(partition.isr)
+                # Something is written all the time, and acknowledged by those in sync.
+                if partition.leader >= 0:
+                    self.complete[key] &= set(partition.isr)
+
+    def check_step(self, was: PartitionImage, now: PartitionImage) -> None:
+        if now != was:
+            assert now.partition_epoch > was.partition_epoch
+        assert now.leader_epoch >= was.leader_epoch
+        if now.leader != was.leader or not set(was.replicas) <= set(now.replicas):
+            assert now.leader_epoch > was.leader_epoch
+
+    def partitions(self) -> list[tuple[str, bytes, PartitionImage]]:
+        return [
+            (found.name, found.id, partition)
+            for found in self.image.topics.values()
+            for partition in found.partitions.values()
+        ]
+
+    def some(self, seed: int) -> tuple[str, bytes, PartitionImage] | None:
+        found = self.partitions()
+        return Random(seed).choice(found) if found else None
+
+    @initialize(seed=seeds)
+    def found(self, seed: int) -> None:
+        """A cluster that works."""
+        for broker in BROKERS[:4]:
+            self.start_and_serve(broker)
+        self.create_topic(seed, 2, "false")
+        self.create_topic(seed + 1, 2, "true")
+
+    # Brokers
+
+    @rule(broker=brokers)
+    def start_and_serve(self, broker: int) -> None:
+        self.start(broker)
+        self.send_beat(broker, caught_up=True, leave=False)
+
+    @rule(broker=brokers)
+    def start(self, broker: int) -> None:
+        """A process starts, perhaps where one still ran: then that one has crashed. It may have
+        lost the end of its logs; where it was the only one in sync, nobody can do better."""
+        for _, topic_id, partition in self.partitions():
+            if set(partition.isr) != {broker}:
+                self.complete[topic_id, partition.index].discard(broker)
+        self.incarnations += 1
+        request = registration(broker, incarnation=self.incarnations)
+        existing = self.image.brokers.get(broker)
+        if existing is not None and Random(self.incarnations).random() < 0.3:
+            request.previous_broker_epoch = existing.epoch
+        response = self.decide(register_broker, request, is_alive=True)
+        self.running[broker] = response.broker_epoch
+        self.sessions.begin(broker, 0)
+
+    @rule(broker=brokers, caught_up=st.booleans())
+    def beat(self, broker: int, caught_up: bool) -> None:
+        if broker in self.running:
+            self.send_beat(broker, caught_up, leave=False)
+
+    @rule(broker=brokers)
+    def ask_to_leave(self, broker: int) -> None:
+        if broker in self.running:
+            self.send_beat(broker, caught_up=True, leave=True)
+
+    def send_beat(self, broker: int, caught_up: bool, leave: bool) -> State | None:
+        request = BrokerHeartbeatRequest(
+            broker_id=broker,
+            broker_epoch=self.running[broker],
+            current_metadata_offset=self.image.offset if caught_up else -1,
+            want_shut_down=leave,
+        )
+        session = self.sessions.touch(broker, 0)
+        session.metadata_offset = request.current_metadata_offset
+        lowest = self.sessions.lowest_active_offset(self.image.brokers)
+        try:
+            beat = self.decide(heartbeat, request, session, lowest)
+        except KafkaError as error:
+            expect_stale(error)
+            del self.running[broker]
+            return None
+        if beat.state is State.CONTROLLED_SHUTDOWN and session.shutdown_offset < 0:
+            session.shutdown_offset = self.image.offset
+        if beat.state is State.SHUTDOWN_NOW:
+            assert all(partition.leader != broker for _, _, partition in self.partitions())
+            del self.running[broker]
+        return beat.state  # type: ignore[no-any-return]
+
+    @rule(broker=brokers)
+    def die_unnoticed(self, broker: int) -> None:
+        self.running.pop(broker, None)
+
+    @rule(broker=brokers)
+    def session_ends(self, broker: int) -> None:
+        found = self.image.brokers.get(broker)
+        if found is not None and not found.fenced:
+            elections = elections_by_topic(self.image, CONFIG)
+            self.commit(Decision(fence(self.image, found, elections), None))
+
+    @rule(broker=brokers)
+    def forget(self, broker: int) -> None:
+        if broker in self.image.brokers and broker not in self.running:
+            elections = elections_by_topic(self.image, CONFIG)
+            self.commit(Decision(unregister(self.image, broker, elections), None))
+
+    @rule()
+    def fail_over(self) -> None:
+        self.sessions.restart(self.image.brokers, 0)
+        self.decide(elect_leaderless)
+
+    # Topics
+
+    @rule(seed=seeds, partitions=st.integers(1, 3), unclean=st.sampled_from(["true", "false"]))
+    def create_topic(self, seed: int, partitions: int, unclean: str) -> None:
+        active = sum(broker.is_active for broker in self.image.brokers.values())
+        if active and len(self.image.topics) < 4:
+            factor = min(3, len(self.image.brokers))
+            wanted = topic(f"t{seed}", partitions, factor, unclean_leader_election_enable=unclean)
+            request = CreateTopicsRequest(topics=[wanted])
+            self.commit(create_topics(self.image, request, CONFIG, Random(seed)))
+
+    @rule(seed=seeds)
+    def delete_topic(self, seed: int) -> None:
+        found = self.some(seed)
+        if found is not None and seed % 3 == 0:
+            request = DeleteTopicsRequest(topic_names=[found[0]])
+            self.commit(delete_topics(self.image, request))
+
+    # Leaders
+
+    @rule(seed=seeds, isr=st.sets(brokers), stale=st.booleans())
+    def alter_isr(self, seed: int, isr: set[int], stale: bool) -> None:
+        """A leader drops some from the ISR, and takes in who has caught up."""
+        found = self.some(seed)
+        if found is None or found[2].leader not in self.running:
+            return
+        _, topic_id, partition = found
+        wanted = {partition.leader, *(b for b in isr if b in partition.replicas)}
+        alive = {b for b in wanted if b in partition.isr or b in self.running}
+        self.send_alter(topic_id, partition, alive, stale)
+
+    @rule(seed=seeds)
+    def catch_up(self, seed: int) -> None:
+        """Whoever runs has fetched everything."""
+        found = self.some(seed)
+        if found is not None and found[2].leader in self.running:
+            self.send_alter(found[1], found[2], self.alive(found[2]))
+
+    def alive(self, partition: PartitionImage) -> set[int]:
+        running = {b for b in partition.replicas if b in self.running and self.is_active(b)}
+        return {partition.leader, *running}
+
+    def is_active(self, broker: int) -> bool:
+        found = self.image.brokers.get(broker)
+        return found is not None and found.is_active and found.epoch == self.running[broker]
+
+    def send_alter(
+        self, topic_id: bytes, partition: PartitionImage, isr: set[int], stale: bool = False
+    ) -> ErrorCode:
+        leader = partition.leader
+        change = RequestPartitionData(
+            partition_index=partition.index,
+            leader_epoch=partition.leader_epoch,
+            partition_epoch=partition.partition_epoch - stale,
+            new_isr_with_epochs=[
+                BrokerState(broker_id=b, broker_epoch=self.running.get(b, -1)) for b in sorted(isr)
+            ],
+        )
+        request = AlterPartitionRequest(
+            broker_id=leader,
+            broker_epoch=self.running[leader],
+            topics=[RequestTopicData(topic_id=topic_id, partitions=[change])],
+        )
+        # Who is in the ISR that is asked for has fetched all there is, whatever comes of it.
+        before = set(self.complete[topic_id, partition.index])
+        self.complete[topic_id, partition.index] |= isr
+        try:
+            response = self.decide(alter_partition, request)
+        except KafkaError as error:
+            self.complete[topic_id, partition.index] = before
+            expect_stale(error)
+            return error.code
+        code = ErrorCode(response.topics[0].partitions[0].error_code)
+        if code not in (ErrorCode.NONE, ErrorCode.NEW_LEADER_ELECTED):
+            self.complete[topic_id, partition.index] = before
+        assert code is not ErrorCode.NONE or not stale
+        return code
+
+    @rule(seed=seeds, replicas=st.lists(brokers, min_size=1, unique=True), cancel=st.booleans())
+    def reassign(self, seed: int, replicas: list[int], cancel: bool) -> None:
+        found = self.some(seed)
+        if found is None:
+            return
+        name, topic_id, partition = found
+        if cancel and set(partition.isr) <= set(partition.adding_replicas):
+            return  # an unclean cancellation is a loss that somebody wanted
+        wanted = ReassignablePartition(
+            partition_index=partition.index, replicas=None if cancel else replicas
+        )
+        request = AlterPartitionReassignmentsRequest(
+            topics=[ReassignableTopic(name=name, partitions=[wanted])]
+        )
+        self.decide(alter_reassignments, request)
+
+    @rule(unclean=st.booleans())
+    def elect(self, unclean: bool) -> None:
+        request = ElectLeadersRequest(election_type=int(unclean), topic_partitions=None)
+        self.commit(elect_leaders(self.image, request))
+
+    @rule()
+    def balance(self) -> None:
+        self.commit(balance_leaders(self.image))
+
+    # Folders
+
+    @rule(broker=brokers, seed=seeds)
+    def note_folder(self, broker: int, seed: int) -> None:
+        found = self.some(seed)
+        if found is None or broker not in self.running or broker not in found[2].replicas:
+            return
+        topics = [
+            FolderTopic(
+                topic_id=found[1], partitions=[FolderPartition(partition_index=found[2].index)]
+            )
+        ]
+        request = AssignReplicasToDirsRequest(
+            broker_id=broker,
+            broker_epoch=self.running[broker],
+            directories=[RequestDirectoryData(id=folder(broker), topics=topics)],
+        )
+        try:
+            self.decide(assign_replicas, request)
+        except KafkaError as error:
+            expect_stale(error)
+
+    @rule(broker=brokers)
+    def lose_folder(self, broker: int) -> None:
+        """Of two folders the one without a replica: nothing changes for the partitions."""
+        found = self.image.brokers.get(broker)
+        if found is not None:
+            elections = elections_by_topic(self.image, CONFIG)
+            records = lose_folders(self.image, found, [b"another folder.."], elections)
+            assert records == []
+
+    # What holds
+
+    @invariant()
+    def partitions_are_in_order(self) -> None:
+        for _, topic_id, partition in self.partitions():
+            assert partition.isr, "the last one in sync is kept"
+            assert len(set(partition.isr)) == len(partition.isr)
+            assert set(partition.isr) <= set(partition.replicas)
+            assert set(partition.adding_replicas) <= set(partition.replicas)
+            assert set(partition.removing_replicas) <= set(partition.replicas)
+            assert len(partition.directories) == len(partition.replicas)
+            if partition.leader >= 0:
+                assert partition.leader in partition.isr
+                assert self.image.brokers[partition.leader].is_active
+            complete = self.complete[topic_id, partition.index]
+            assert set(partition.isr) & complete, "what was acknowledged is lost"
+            assert partition.leader < 0 or partition.leader in complete
+
+    @invariant()
+    def brokers_in_an_isr_are_active_or_the_last(self) -> None:
+        for _, _, partition in self.partitions():
+            if len(partition.isr) > 1:
+                assert all(self.image.brokers[b].is_active for b in partition.isr)
+
+    def teardown(self) -> None:
+        self.heal()
+        change = ImageChange(EMPTY)
+        change.apply([decode_record(encode_record(record)) for record in self.log])
+        assert change.finish(self.image.offset, 1)[0] == self.image
+
+    def heal(self) -> None:
+        """Everybody is well and fetches: everything gets a leader and is where it should be."""
+        for broker in BROKERS:
+            self.start(broker)
+        for broker in BROKERS:
+            assert self.send_beat(broker, caught_up=True, leave=False) is State.UNFENCED
+        for _ in range(2):
+            for _, topic_id, partition in self.partitions():
+                assert partition.leader >= 0
+                code = self.send_alter(topic_id, partition, set(partition.replicas))
+                assert code in (ErrorCode.NONE, ErrorCode.NEW_LEADER_ELECTED)
+        self.commit(balance_leaders(self.image))
+        for _, _, partition in self.partitions():
+            assert not partition.is_reassigned
+            assert set(partition.isr) == set(partition.replicas)
+            assert partition.leader == partition.replicas[0]
+
+
+ControllerMachine.TestCase.settings = settings(
+    max_examples=60,
+    stateful_step_count=60,
+    deadline=None,
+    suppress_health_check=[HealthCheck.too_slow],
+)
+TestControllerMachine = ControllerMachine.TestCase

@@ -363,3 +363,14 @@ def test_records_carry_epoch_and_kind_of_their_timestamp() -> None:
     record = reading.delivery.poll(1)[A][0]
     assert (record.timestamp, record.timestamp_type, record.leader_epoch) == (5, 0, 9)
     assert reading.subscriptions.positions()[A].leader_epoch == 9
+
+
+def test_stepping_over_a_batch_that_nobody_sees_takes_its_epoch() -> None:
+    """Else the position would claim an epoch that ended before it, which looks like lost records."""
+    reading = Reading(A)
+    hidden = batch(1, b"x", producer_id=7, transactional=True, epoch=6)
+    reading.add(A, batch(0, b"a", epoch=4) + hidden, aborted=[(1, 7)])
+    reading.delivery.poll(10)
+    assert reading.delivery.poll(10) == {}
+    state = reading.subscriptions.state(A)
+    assert (state.position, state.offset_epoch) == (2, 6)

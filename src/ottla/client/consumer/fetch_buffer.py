@@ -223,7 +223,9 @@ class FetchBuffer:
     def _skip(self, line: Line, part: FetchedPart) -> None:
         behind = part.behind_front()
         if behind is not None and behind > line.state.position:
-            line.state.advance(behind, line.state.offset_epoch)
+            # Markers and aborted records count for the epoch too: by an older one it would look as
+            # if the leader had lost what was read.
+            line.state.advance(behind, part.front_epoch())
         self._step(line)
 
     def _step(self, line: Line) -> None:

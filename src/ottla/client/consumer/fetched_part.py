@@ -86,6 +86,10 @@ class FetchedPart:
         """The offset behind the batch in front, if it can be told."""
         return _next_offset(self._batches[0][0]) if self._batches else None
 
+    def front_epoch(self) -> int:
+        """The epoch of the leader that took the batch in front, which there must be."""
+        return self._batches[0][0].partition_leader_epoch
+
     def _check(self, header: BatchHeader, batch: memoryview) -> None:
         if header.magic != MAGIC:
             raise InvalidBatch(

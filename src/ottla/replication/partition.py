@@ -204,6 +204,8 @@ class Partition(FollowingReplica):
         self._stop_readers()
 
     def not_leader(self) -> KafkaError:
+        if self.error is not None:  # why it is not, where its folder failed
+            return KafkaError(self.error)
         return KafkaError(
             ErrorCode.NOT_LEADER_OR_FOLLOWER,
             f"{self} is led by {self.leader_id} in epoch {self.leader_epoch}",

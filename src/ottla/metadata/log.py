@@ -100,6 +100,8 @@ class MetadataLog:
             runtime, quorum, loaded.image, loaded.transactions, self._follower_advanced
         )
         self._snapshotter = Snapshotter(runtime, quorum, config)
+        if quorum.is_alone:
+            self._snapshotter.replayed()
         self._subscribers: list[Subscriber] = []
         self._on_leadership: list[OnLeadership] = []
         self._on_leader_change: list[Callable[[], object]] = []

@@ -52,6 +52,10 @@ class Snapshotter:
         """Waited for by `close`."""
         self._closed = False
 
+    def replayed(self) -> None:
+        """The whole log was read at the start: what of it is in no snapshot counts as well."""
+        self._bytes += self._quorum.log.bytes_after_snapshot()
+
     def applied(self, image: MetadataImage, size: int) -> None:
         """This many bytes of records have become part of the image."""
         self._image = image

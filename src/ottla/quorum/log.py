@@ -245,6 +245,12 @@ class QuorumLog:
             if older.offset < following.base_offset <= newer.offset
         )
 
+    def bytes_after_snapshot(self) -> int:
+        """Of the log after the latest snapshot: nearly, since a segment begins after each."""
+        latest = self.latest_snapshot
+        after = 0 if latest is None else latest.offset
+        return sum(each.size for each in self.storage.segments if each.base_offset >= after)
+
     def start_at(self, snapshot: OffsetAndEpoch) -> None:
         """Forget what this snapshot, which stays, stands for. Only after all of it is flushed."""
         if snapshot.offset > self.start_offset:

@@ -308,8 +308,8 @@ class ClusterStory:
 
 
 def why_it_ended(notes: list[dict[str, Any]]) -> str | None:
-    """What it said, if that is no fault of the cluster. There is no second instance to fence it, but
-    a transaction that outlasts its time is fenced, too: librdkafka (2.16) may wait for its own
+    """What it said, if that is no fault of the cluster. There is no second instance to fence it,
+    but a transaction that outlasts its time is fenced, too: librdkafka (2.16) may wait for its own
     messages in `abort_transaction` for as long as that, after their leader was replaced."""
     for note in reversed(notes):
         if note["what"] == "given up":

@@ -20,6 +20,7 @@ from confluent_kafka import KafkaError, Message, Producer
 KEYS = [f"key-{number}" for number in range(12)]
 PERIOD_S = 0.02
 FLUSH_S = 60.0
+UNKNOWN = -1
 SETTINGS = {
     "acks": "all",
     "enable.idempotence": True,
@@ -33,7 +34,7 @@ SETTINGS = {
     "reconnect.backoff.max.ms": 200,
     "topic.metadata.refresh.fast.interval.ms": 50,
     "message.timeout.ms": 120_000,
-    "log_level": 0,
+    "debug": "eos",
 }
 
 
@@ -88,7 +89,9 @@ class Feed:
             self.refused.append(error.str())
             return
         key, value = message.key(), message.value()
-        place = f"{message.partition()} {message.offset()}"
+        # Without an offset if all that is known is that it was there before this attempt.
+        offset = UNKNOWN if message.offset() is None else message.offset()
+        place = f"{message.partition()} {offset}"
         self.notes.write(f"{time.time():.4f} {place} {key.decode()} {value.decode()}\n")
 
     def end(self) -> int:

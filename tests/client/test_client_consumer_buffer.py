@@ -366,7 +366,7 @@ def test_records_carry_epoch_and_kind_of_their_timestamp() -> None:
 
 
 def test_stepping_over_a_batch_that_nobody_sees_takes_its_epoch() -> None:
-    """Else the position would claim an epoch that ended before it: records would seem to be lost."""
+    """Else the position would claim an epoch that ended before it, as if records were lost."""
     reading = Reading(A)
     hidden = batch(1, b"x", producer_id=7, transactional=True, epoch=6)
     reading.add(A, batch(0, b"a", epoch=4) + hidden, aborted=[(1, 7)])

@@ -3,15 +3,13 @@ metadata log. Elsewhere every method fails with NOT_CONTROLLER."""
 
 from __future__ import annotations
 
-import asyncio
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Sequence
 from typing import TypeVar
 
 from ottla.config.broker import BrokerConfig
 from ottla.controller.alter_configs import ConfigChange, Outcome, alter_configs
 from ottla.controller.alter_partition import alter_partition
-from ottla.controller.auto_topics import auto_create_request
-from ottla.controller.broker_states import check_epoch, lose_folders, unregister
+from ottla.controller.broker_states import check_epoch, unregister
 from ottla.controller.config_rules import ConfigRules
 from ottla.controller.create_partitions import create_partitions
 from ottla.controller.create_topics import create_topics
@@ -20,7 +18,7 @@ from ottla.controller.duties import Duties
 from ottla.controller.elect_leaders import elect_leaders
 from ottla.controller.feature_levels import update_features
 from ottla.controller.heartbeats import Beat, State, heartbeat, resident_heartbeat
-from ottla.controller.producer_ids import allocate_block, allocate_producer_ids
+from ottla.controller.producer_ids import allocate_producer_ids
 from ottla.controller.reassignments import alter_reassignments, list_reassignments
 from ottla.controller.registration import register_broker, register_controller, take_in
 from ottla.controller.replica_folders import assign_replicas
@@ -41,9 +39,6 @@ from ottla.protocol.messages.alter_partition_reassignments import (
 from ottla.protocol.messages.assign_replicas_to_dirs import (
     AssignReplicasToDirsRequest,
     AssignReplicasToDirsResponse,
-    RequestDirectoryData,
-    RequestPartitionData,
-    RequestTopicData,
 )
 from ottla.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
 from ottla.protocol.messages.broker_registration import (
@@ -90,8 +85,6 @@ class Controller:
         self._metadata = metadata
         self._random = runtime.random
         self._duties = Duties(metadata, runtime, self.sessions, lambda: self.config)
-        self._producer_ids = iter(range(0))
-        self._producer_ids_lock = asyncio.Lock()
         metadata.on_leadership(self._leadership_changed)
 
     def _leadership_changed(self, leads: bool, epoch: int) -> None:
@@ -119,11 +112,6 @@ class Controller:
         return await self._metadata.write(
             lambda image: create_topics(image, request, self.config, self._random)
         )
-
-    async def auto_create_topics(self, names: Iterable[str]) -> CreateTopicsResponse:
-        """Topics with default settings; the internal ones as their coordinators need them."""
-        broker_count = len(self._metadata.image.brokers)
-        return await self.create_topics(auto_create_request(names, self.config, broker_count))
 
     async def delete_topics(self, request: DeleteTopicsRequest) -> DeleteTopicsResponse:
         return await self._metadata.write(lambda image: delete_topics(image, request))
@@ -258,48 +246,9 @@ class Controller:
     ) -> ControllerRegistrationResponse:
         return await self._metadata.write(lambda image: register_controller(image, request))
 
-    async def assign_directories(self, chosen: Mapping[tuple[bytes, int], bytes]) -> None:
-        """Note the log folder of replicas on this broker: (topic id, partition) -> folder id."""
-        request = AssignReplicasToDirsRequest(
-            broker_id=self.node_id,
-            broker_epoch=self._metadata.pending.brokers[self.node_id].epoch,
-            directories=[
-                RequestDirectoryData(
-                    id=folder,
-                    topics=[
-                        RequestTopicData(
-                            topic_id=topic_id,
-                            partitions=[RequestPartitionData(partition_index=index)],
-                        )
-                    ],
-                )
-                for (topic_id, index), folder in chosen.items()
-            ],
-        )
-        await self.assign_replicas_to_dirs(request)
-
-    async def directories_changed(self, online: Sequence[bytes]) -> None:
-        """This broker's working log folders are now `online` (ids, at least one)."""
-
-        def decide(image: MetadataImage, election_of: ElectionOf) -> Decision[None]:
-            broker = image.brokers[self.node_id]
-            lost = set(broker.directories) - set(online)
-            return Decision(lose_folders(image, broker, lost, election_of), None)
-
-        await self._decide(decide, divisible=True)
-
     # Producers
 
     async def allocate_producer_ids(
         self, request: AllocateProducerIdsRequest
     ) -> AllocateProducerIdsResponse:
         return await self._metadata.write(lambda image: allocate_producer_ids(image, request))
-
-    async def next_producer_id(self) -> int:
-        """An id that no producer of this cluster ever had, also across restarts."""
-        async with self._producer_ids_lock:
-            for producer_id in self._producer_ids:
-                return producer_id
-            block = await self._metadata.write(lambda image: allocate_block(image, self.node_id))
-            self._producer_ids = iter(block)
-            return next(self._producer_ids)

@@ -31,14 +31,3 @@ def allocate_producer_ids(
     )
     response = AllocateProducerIdsResponse(producer_id_start=first, producer_id_len=BLOCK_SIZE)
     return Decision([record], response)
-
-
-def allocate_block(image: MetadataImage, broker_id: int) -> Decision[range]:
-    """The same for a broker of this very process."""
-    broker = image.brokers.get(broker_id)
-    request = AllocateProducerIdsRequest(
-        broker_id=broker_id, broker_epoch=-1 if broker is None else broker.epoch
-    )
-    records, response = allocate_producer_ids(image, request)
-    first = response.producer_id_start
-    return Decision(records, range(first, first + response.producer_id_len))

@@ -19,6 +19,7 @@ from rich.console import Console
 
 from bench import (
     clients,
+    cluster,
     commits,
     groups,
     idempotence,
@@ -51,6 +52,7 @@ SCENARIOS: dict[str, Callable[[Bench], None]] = {
     "startup": scale.run_startup,
     "partitions": scale.run_partitions,
     "connections": scale.run_connections,
+    "cluster": cluster.run,
 }
 
 

@@ -47,6 +47,8 @@ class Side:
 class Bench:
     def __init__(self, folder: Path, libs: Path | None, *, quick: bool, say: Callable[..., None]):
         self.quick = quick
+        self.folder = folder
+        self.libs = libs
         self.results = Results(quick=quick)
         self.say = say
         self.sides = [Side("Ottla", folder, Ottla)]

@@ -2,16 +2,14 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
-from typing import Any
+from typing import Any, NamedTuple
 
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.schema import Message
 from ottla.raft.ids import OffsetAndEpoch
 
 
-@dataclass(frozen=True, slots=True)
-class RequestReceived:
+class RequestReceived(NamedTuple):
     """A request of the quorum's APIs; its answer comes as an effect, perhaps of a later event."""
 
     token: Any
@@ -22,59 +20,58 @@ class RequestReceived:
     """The time since 1970, for answers that tell it."""
 
 
-@dataclass(frozen=True, slots=True)
-class ResponseReceived:
+class ResponseReceived(NamedTuple):
     correlation_id: int
     message: Message
 
 
-@dataclass(frozen=True, slots=True)
-class RequestFailed:
+class RequestFailed(NamedTuple):
     """No answer will come: the connection broke, or the receiver speaks no fitting version."""
 
     correlation_id: int
     error: ErrorCode = ErrorCode.NETWORK_EXCEPTION
 
 
-@dataclass(frozen=True, slots=True)
 class TimePassed:
     """The time that `Effects.wake_at_ms` named has come. Too early or too often does no harm."""
 
+    __slots__ = ()
 
-@dataclass(frozen=True, slots=True)
+
 class LogAppended:
     """The driver appended batches in the core's epoch while the core was leader."""
 
+    __slots__ = ()
 
-@dataclass(frozen=True, slots=True)
+
 class LogFlushed:
     """The log's `flushed_offset` has moved."""
 
+    __slots__ = ()
 
-@dataclass(frozen=True, slots=True)
-class SnapshotStored:
+
+class SnapshotStored(NamedTuple):
     """A fetched snapshot is complete, checked and durable."""
 
     snapshot: OffsetAndEpoch
 
 
-@dataclass(frozen=True, slots=True)
-class SnapshotRefused:
+class SnapshotRefused(NamedTuple):
     """A fetched snapshot is damaged and was thrown away."""
 
     snapshot: OffsetAndEpoch
 
 
-@dataclass(frozen=True, slots=True)
-class ResignRequested:
+class ResignRequested(NamedTuple):
     """Give up leading this epoch, if it is still the one led."""
 
     epoch: int
 
 
-@dataclass(frozen=True, slots=True)
 class ShutdownRequested:
     """Hand leadership over and take part in no further election."""
+
+    __slots__ = ()
 
 
 Event = (

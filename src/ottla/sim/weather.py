@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import random
+from collections.abc import Sequence
 from dataclasses import dataclass
 
 
@@ -35,12 +36,12 @@ class Weather:
         return count
 
 
-def drawn(chance: random.Random) -> Weather:
+def drawn(chance: random.Random, split_rates: Sequence[float] = (0.0, 0.3, 0.8)) -> Weather:
     """A day between a calm rack and a bad link."""
     return Weather(
         latency_s=chance.choice((0.0001, 0.0005, 0.005)),
         spike_rate=chance.choice((0.0, 0.005, 0.03)),
         bandwidth_bytes_s=chance.choice((1e6, 20e6, 500e6)),
         buffer_bytes_max=chance.choice((8192, 65_536, 1_048_576)),
-        split_rate=chance.choice((0.0, 0.3, 0.8)),
+        split_rate=chance.choice(split_rates),
     )

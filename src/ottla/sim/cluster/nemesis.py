@@ -14,6 +14,7 @@ from typing import Any
 from ottla.sim.cluster.fleet import Fleet
 from ottla.sim.cluster.outages import Outages
 from ottla.sim.cluster.power import PowerFailures
+from ottla.sim.cluster.shape import SPLIT_RATES
 from ottla.sim.weather import drawn
 from ottla.sim.world import World
 
@@ -110,4 +111,4 @@ class Nemesis:
             self.world.network.heal(host, node)
 
     async def _change_weather(self) -> None:
-        self.world.network.weather = drawn(self.chance)
+        self.world.network.weather = drawn(self.chance, SPLIT_RATES)

@@ -12,6 +12,8 @@ CLIENT_PORT = 9092
 CONTROLLER_PORT = 9093
 CLUSTER_ID = "c2ltdWxhdGVkLWNsdXN0ZQ"
 DATA_DIR = "/data"
+SPLIT_RATES = (0.0, 0.02, 0.2)
+"""Torn reads and writes are the single node's daily bread; here they would only cost time."""
 
 
 @dataclass(frozen=True)

@@ -19,6 +19,8 @@ DELIVERY_MS = 12_000
 TRANSACTION_MS = 8000
 COMMITS_TRIED_MAX = 4
 CLOSE_MS = 15_000
+BURST_MAX = 4
+"""Records that come together share batches: more of them for the same simulated traffic."""
 
 
 class Writer(Client):
@@ -32,7 +34,7 @@ class Writer(Client):
         self._own_options = options
         self._durable = str(options.get("acks", "all")) == "all"
         self._once = options.get("enable_idempotence", True)
-        self._pause_s = self.chance.choice((0.1, 0.3, 0.8))
+        self._pause_s = self.chance.choice((0.3, 0.8, 1.5))
         self._count = 0
 
     def goes_on(self) -> bool:
@@ -50,7 +52,8 @@ class Writer(Client):
     async def _produce(self, producer: Producer) -> None:
         until = self.lifetime()
         while self.work.writing and self.work.now() < until:
-            await self.send(producer, None)
+            for _ in range(self.chance.randint(1, BURST_MAX)):
+                await self.send(producer, None)
             await asyncio.sleep(self.chance.expovariate(1.0) * self._pause_s)
 
     async def send(self, producer: Producer, transaction: Transaction | None) -> Any:
@@ -100,8 +103,9 @@ class TransactionalWriter(Writer):
             await producer.begin_transaction()
             transaction = self.work.history.begin(self.life)
             try:
-                for _ in range(self.chance.randint(1, 5)):
-                    await self.send(producer, transaction)
+                for _ in range(self.chance.randint(1, 3)):
+                    for _ in range(self.chance.randint(1, BURST_MAX)):
+                        await self.send(producer, transaction)
                     await asyncio.sleep(self.chance.expovariate(1.0) * self._pause_s / 2)
                 if self.chance.random() < 0.03:
                     return  # as if the program had forgotten it: closing aborts, or its timeout

@@ -19,7 +19,7 @@ from ottla.sim.cluster.ending import Ending, NotYet
 from ottla.sim.cluster.fleet import Fleet
 from ottla.sim.cluster.invariants import Invariants
 from ottla.sim.cluster.nemesis import Nemesis
-from ottla.sim.cluster.shape import Shape, drawn_shape
+from ottla.sim.cluster.shape import SPLIT_RATES, Shape, drawn_shape
 from ottla.sim.cluster.work import Work
 from ottla.sim.history import Violation
 from ottla.sim.weather import drawn
@@ -57,7 +57,7 @@ class ClusterStory:
     def __init__(self, world: World, nodes: int | None = None) -> None:
         self.world = world
         self.shape: Shape = drawn_shape(world.random, nodes)
-        world.network.weather = drawn(world.random)
+        world.network.weather = drawn(world.random, SPLIT_RATES)
         self.work = Work(self.shape, world.loop.time)
         self.work.history.copies[self.shape.source.name] = self.shape.copy.name
         self.fleet = Fleet(world, self.shape)

@@ -85,17 +85,8 @@ class Snapshotter:
             self._runtime.spawn(self._write(self._image), name="metadata-snapshot")
 
     async def _write(self, image: MetadataImage) -> None:
-        quorum_log = self._quorum.log
-        snapshot = OffsetAndEpoch(image.offset + 1, quorum_log.epoch_at(image.offset + 1))
-        latest = quorum_log.latest_snapshot
         try:
-            if latest is None or latest.offset < snapshot.offset:
-                control = self._control_records(image.offset)
-                await self._runtime.in_thread(self._write_file, image, snapshot, control)
-                if self._closed:
-                    return
-                quorum_log.add_snapshot(snapshot)
-                log.info("wrote a snapshot of the metadata up to offset %d", image.offset)
+            if await self._store(image) and not self._closed:
                 await self._clean()
         except (OSError, KafkaError) as error:
             self._quorum.fail(error)
@@ -105,6 +96,24 @@ class Snapshotter:
                 self._finished.set_result(None)
         if self._bytes >= self._bytes_max:
             self._begin()
+
+    async def _store(self, image: MetadataImage) -> bool:
+        """False if there is a later snapshot, or this one could not be written: the log still has
+        everything, so that is no reason to stop."""
+        quorum_log = self._quorum.log
+        snapshot = OffsetAndEpoch(image.offset + 1, quorum_log.epoch_at(image.offset + 1))
+        latest = quorum_log.latest_snapshot
+        if latest is not None and latest.offset >= snapshot.offset:
+            return False
+        control = self._control_records(image.offset)
+        try:
+            await self._runtime.in_thread(self._write_file, image, snapshot, control)
+        except OSError as error:
+            log.error("no snapshot of the metadata could be written: %s", error)
+            return False
+        quorum_log.add_snapshot(snapshot)
+        log.info("wrote a snapshot of the metadata up to offset %d", image.offset)
+        return True
 
     def _control_records(self, offset: int) -> list[Message]:
         core = self._quorum.core

@@ -121,13 +121,13 @@ class Node:
     async def _start(self) -> None:
         await self._join_quorum()
         self._take_dynamic_config(self.metadata.image)
+        self.metadata.subscribe(self._settings_changed)
         if self.config.is_broker:
             await self._start_broker()
         else:
             # There are none of partitions; what is in the folder beside them is looked after.
             config = TopicConfig.build(self.config, {})
             await self.log_manager.load(lambda topic: config)
-            self.metadata.subscribe(self._metadata_changed)
 
     async def _join_quorum(self) -> None:
         """Returns when the metadata here is that of the cluster. Controllers answer from the
@@ -238,19 +238,19 @@ class Node:
 
     # --- changing -------------------------------------------------------------------------------
 
-    def _metadata_changed(self, delta: MetadataDelta, image: MetadataImage) -> None:
-        if delta.brokers_reconfigured:
-            self._take_dynamic_config(image)
-            self.log_manager.configure(self.config)
-            self.server.configure(self.config)
-            if self.controller is not None:
-                self.controller.config = self.config
-            if self.replicas is not None:
-                self.requests.config = self.config
-                self.replicas.configure_broker(self.config, image)
+    def _settings_changed(self, delta: MetadataDelta, image: MetadataImage) -> None:
+        if not delta.brokers_reconfigured:
+            return
+        self._take_dynamic_config(image)
+        self.log_manager.configure(self.config)
+        self.server.configure(self.config)
         if self.replicas is not None:
-            self.replicas.apply(delta, image)
-            self.coordinators.metadata_changed(delta, image)
+            self.requests.config = self.config
+            self.replicas.configure_broker(self.config, image)
+
+    def _metadata_changed(self, delta: MetadataDelta, image: MetadataImage) -> None:
+        self.replicas.apply(delta, image)
+        self.coordinators.metadata_changed(delta, image)
         if delta.brokers and self._deserted is not None and not self._has_successors:
             self._deserted.cancel()
 
@@ -262,6 +262,8 @@ class Node:
         for problem in self.config.ignored:
             log.warning("a stored setting cannot be used", problem=str(problem))
         self.fetch_bytes_max = self.config["fetch.max.bytes"]
+        if self.controller is not None:
+            self.controller.config = self.config
 
     def _dir_failed(self, directory: str, cause: BaseException) -> None:
         """A log dir went offline at run time. The node goes on without it, while it can."""

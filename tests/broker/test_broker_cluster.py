@@ -7,7 +7,7 @@ from pathlib import Path
 
 import confluent_kafka
 import pytest
-from cluster_nodes import BOTH, Cluster, until, with_cluster
+from broker_nodes import BOTH, Cluster, until, with_cluster
 from confluent_kafka import admin as confluent_admin
 
 from ottla import Admin, ConfigResource, Consumer, NewTopic, Producer, ResourceType
@@ -207,3 +207,17 @@ def test_a_controller_tells_of_the_controllers_and_a_broker_of_the_brokers(
         assert {one.broker_id for one in right.brokers} == {1, 2, 3}
 
     with_cluster(tmp_path, test)
+
+
+def test_clients_that_use_up_all_connections_do_not_cut_controllers_off(tmp_path: Path) -> None:
+    async def test(cluster: Cluster) -> None:
+        node = cluster.follower
+        (controller,) = node.controller_endpoints
+        crowd = [await asyncio.open_connection(*node.addresses[0]) for _ in range(30)]
+        request = DescribeClusterRequest(endpoint_type=2)
+        for lane in ("one", "two"):
+            await cluster.peers.post(*controller[1:3], request, timeout_ms=5_000, lane=lane)
+        for _, writer in crowd:
+            writer.close()
+
+    with_cluster(tmp_path, test, max_connections="25")

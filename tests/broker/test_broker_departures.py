@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from cluster_nodes import BOTH, Cluster, until, with_cluster
+from broker_nodes import BOTH, Cluster, until, with_cluster
 
 from ottla import Admin, NewTopic, Producer
 from ottla.broker.lifecycle import IdTaken

@@ -183,6 +183,20 @@ def test_what_the_controller_here_refuses_is_not_asked_again() -> None:
     linked(cluster, test, serve_here)
 
 
+def test_a_leader_that_cannot_commit_is_not_waited_for_longer_than_asked() -> None:
+    async def serve_here(request: Message, version: int | None) -> Any:
+        await asyncio.sleep(60)
+
+    async def test(link: ControllerLink) -> None:
+        with pytest.raises(KafkaError) as caught:
+            await link.ask(BEAT, timeout_ms=50)
+        assert caught.value.code == ErrorCode.REQUEST_TIMED_OUT
+
+    cluster = Cluster({})
+    cluster.is_leader = True
+    linked(cluster, test, serve_here)
+
+
 def test_a_refusal_is_found_also_where_each_topic_carries_it() -> None:
     refused = CreatableTopicResult(error_code=ErrorCode.NOT_CONTROLLER)
     assert says_not_controller(CreateTopicsResponse(topics=[refused]))

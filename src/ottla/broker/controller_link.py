@@ -97,7 +97,7 @@ class ControllerLink:
         leadership = self._leadership
         try:
             if leadership.is_leader:
-                answer = await self._serve_here(request, version)
+                answer = await self._own_answer(request, version, left_s)
             elif (address := leadership.leader_endpoint()) is not None:
                 answer = await self._post(address, request, version, lane, left_s)
             else:
@@ -110,9 +110,21 @@ class ControllerLink:
             if error.code != ErrorCode.NOT_CONTROLLER:
                 raise
             return None, str(error)
-        if answer is None or says_not_controller(answer):
+        if answer is None:
+            return None, "the controller that was asked did not get to it"
+        if says_not_controller(answer):
             return None, "the controller that was asked is not the active one any more"
         return answer, ""
+
+    async def _own_answer(self, request: Message, version: int | None, left_s: float) -> Any:
+        """None if it takes too long: a leader that has lost its majority commits nothing. What was
+        asked for may be carried out all the same, as over the network."""
+        serving = asyncio.ensure_future(self._serve_here(request, version))
+        await asyncio.wait({serving}, timeout=left_s)
+        if serving.done():
+            return serving.result()
+        serving.add_done_callback(_ignore_outcome)
+        return None
 
     async def _post(
         self,
@@ -137,6 +149,11 @@ class ControllerLink:
     def _leader_changed(self) -> None:
         moved, self._moved = self._moved, asyncio.get_running_loop().create_future()
         moved.set_result(None)
+
+
+def _ignore_outcome(serving: asyncio.Future[Any]) -> None:
+    if not serving.cancelled():
+        serving.exception()
 
 
 def says_not_controller(response: Struct) -> bool:

@@ -72,19 +72,21 @@ class Server:
     def start_serving(self, kind: str = BROKERS) -> None:
         """Answer those who come by listeners of this kind."""
         self._serving.add(kind)
-        if not self._accept_paused:
-            self._resume_listeners()
+        self._resume_listeners()
         if self._idle_s > 0 and self._idle_timer is None:
             self._schedule_idle_sweep()
 
     def _resume_listeners(self) -> None:
         for kind, listener in self._listeners:
-            if kind in self._serving:
+            if kind in self._serving and not (self._accept_paused and kind == BROKERS):
                 listener.resume()
 
     def _accepted(self, socket: Socket, listener_name: str, dispatcher: Dispatcher) -> None:
-        host = socket.peer[0]
-        refusal = self.limits.admit(host)
+        if dispatcher.kind == CONTROLLERS:
+            # Other nodes: a flood of clients must not keep them from electing a leader.
+            self._connections[Connection(socket, listener_name, dispatcher, self)] = None
+            return
+        refusal = self.limits.admit(socket.peer[0])
         if refusal is not None:
             log.warning("refusing a connection", peer=socket.peer, reason=refusal)
             socket.close()
@@ -93,12 +95,13 @@ class Server:
         if self.limits.is_full and not self._accept_paused:
             log.warning("connection limit reached; new ones wait", limit=self.limits.total_max)
             self._accept_paused = True
-            for _, listener in self._listeners:
-                listener.pause()
+            for kind, listener in self._listeners:
+                if kind == BROKERS:
+                    listener.pause()
 
     def forget(self, connection: Connection) -> None:
         """A connection has closed."""
-        if self._connections.pop(connection, self) is self:
+        if self._connections.pop(connection, self) is self or connection.kind == CONTROLLERS:
             return
         self.limits.leave(connection.peer[0])
         if self._accept_paused and not self.limits.is_full:

@@ -153,6 +153,11 @@ class Pulse:
         if error is None:
             self.heard.append(time.monotonic())
 
+    def await_steady(self) -> None:
+        """Until it has heard back just now, so that what comes is a gap in something."""
+        began = time.monotonic()
+        await_true(lambda: self.heard and self.heard[-1] > began, BACK_S, "writes are answered")
+
     def gap_around(self, moment: float) -> float:
         """From the last word before to the first after."""
         await_true(lambda: self.heard and self.heard[-1] > moment + 0.5, BACK_S, "writes are back")
@@ -184,6 +189,7 @@ def _fail_over(trio: Trio, bench: Bench) -> list[Reading]:
 
 def _lose(trio: Trio, pulse: Pulse, by: Callable[[Any], object]) -> float:
     leader = _leaders(trio, "beats")[0]
+    pulse.await_steady()
     moment = time.monotonic()
     by(trio.nodes[leader])
     gap = pulse.gap_around(moment)

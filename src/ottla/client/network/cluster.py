@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import TypeVar
 
-from ottla.client.errors import Address, ClientError, TopicMissing
+from ottla.client.errors import Address, ClientError, TopicMissing, Unreachable
 from ottla.client.metrics import Metrics
 from ottla.client.network.addresses import parse_addresses
 from ottla.client.network.backoff import Backoff, Pauses, retrying
@@ -108,7 +108,12 @@ class Cluster:
             await self.refresh(NO_TOPICS)
         if self.view.controller_id not in self.view.brokers:
             return await self.any_broker()
-        return await self.broker(self.view.controller_id)
+        try:
+            return await self.broker(self.view.controller_id)
+        except Unreachable:
+            # It may be another one by now; whoever tries again finds that out.
+            await self.refresh(NO_TOPICS)
+            raise
 
     def _address(self, node_id: int) -> Address:
         known = self.view.brokers.get(node_id)

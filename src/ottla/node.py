@@ -189,7 +189,7 @@ class Node:
         )
         image = self.metadata.image
         await self.log_manager.load(lambda topic: self.replicas.topic_config(topic, image))
-        self.log_manager.set_aside_strays(lambda log: _is_known(log, image))
+        self.log_manager.set_aside_strays(lambda log: _belongs(log, image, self.node_id))
         self.endpoints = self._listen(
             self.config.listeners, self.config.advertised_listeners, BROKERS
         )
@@ -338,11 +338,14 @@ def _connected_peers(runtime: Runtime) -> Peers:
     return ConnectedPeers(runtime)
 
 
-def _is_known(log: Log, image: MetadataImage) -> bool:
-    """Whether a log on disk belongs to a topic that exists, and not to one of the same name that
-    was deleted while its files were still there."""
+def _belongs(log: Log, image: MetadataImage, node_id: int) -> bool:
+    """Whether a log on disk is that of a replica here. It is not if its topic was deleted (there may
+    be another of the same name by now) or the replica moved away, while the node was down."""
     topic = image.topics.get(log.topic)
-    return topic is not None and log.topic_id in (None, topic.id)
+    if topic is None or log.topic_id not in (None, topic.id):
+        return False
+    partition = topic.partitions.get(log.partition)
+    return partition is not None and node_id in partition.replicas
 
 
 def run(

@@ -8,7 +8,8 @@ import pytest
 from bench.brokers import run_java
 from cli_tools import call
 
-from ottla.metadata.formatting import read_first_features
+from ottla.metadata.bootstrap import read_bootstrap
+from ottla.protocol.metadata_records.feature_level_record import FeatureLevelRecord
 from ottla.protocol.uuids import from_text
 from ottla.runtime.os_disk import OsDisk
 from ottla.storage.meta_properties import read_meta_properties
@@ -115,7 +116,8 @@ def test_features_have_levels(tmp_path: Path) -> None:
         assert outcome.code == 1
         assert words in outcome.err
     assert call(*options, "transaction.version=1").code == 0
-    assert read_first_features(OsDisk(), f"{tmp_path}/a")["transaction.version"] == 1
+    wanted = FeatureLevelRecord(name="transaction.version", feature_level=1)
+    assert wanted in read_bootstrap(OsDisk(), f"{tmp_path}/a")
 
 
 @pytest.mark.parametrize(

@@ -11,14 +11,13 @@ from collections.abc import Iterable, Mapping
 from typing import Final, NamedTuple
 
 from ottla.metadata.image import METADATA_TOPIC
-from ottla.metadata.records import METADATA_VERSION_FEATURE, decode_record, encode_record
+from ottla.metadata.records import METADATA_VERSION_FEATURE, encode_record
 from ottla.protocol.control_records.k_raft_version_record import KRaftVersionRecord
 from ottla.protocol.metadata_records.feature_level_record import FeatureLevelRecord
 from ottla.quorum import snapshot_files
 from ottla.raft.ids import Endpoint, ReplicaKey
 from ottla.raft.log_view import BOOTSTRAP_SNAPSHOT
 from ottla.raft.voters import VersionRange, Voter, VoterSet
-from ottla.records.reader import read_records
 from ottla.runtime.disk import Disk
 
 FEATURES_NAME: Final = "bootstrap.checkpoint"
@@ -62,22 +61,3 @@ def write_first_features(
     ]
     content = snapshot_files.snapshot_batches([records], (), epoch=0, timestamp_ms=now_ms)
     snapshot_files.write(disk, log_dir, FEATURES_NAME, content)
-
-
-def read_first_features(disk: Disk, log_dir: str) -> dict[str, int]:
-    """The levels chosen when the folder was formatted; none where it was not.
-
-    `SnapshotDamaged` if the file is not whole.
-    """
-    path = f"{log_dir}/{FEATURES_NAME}"
-    levels: dict[str, int] = {}
-    if not disk.exists(path):
-        return levels
-    for header, batch in snapshot_files.read_batches(disk, path):
-        if header.is_control:
-            continue
-        for record in read_records(batch):
-            message = decode_record(record.value or b"")
-            if isinstance(message, FeatureLevelRecord):
-                levels[message.name] = message.feature_level
-    return levels

@@ -84,8 +84,9 @@ class Churn(Client):
 
     async def _move(self, admin: Admin) -> None:
         brokers = [node.id for node in self.work.shape.brokers]
+        count = self.work.shape.replication
         moves: dict[TopicPartition, list[int] | None] = {
-            partition: self.chance.sample(brokers, self.work.shape.replication)
+            partition: self.chance.sample(brokers, self.chance.randint(min(2, count), count))
             for partition in self._some_partitions()
         }
         _check(await admin.alter_partition_reassignments(moves))

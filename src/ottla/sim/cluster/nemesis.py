@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Callable, Coroutine
+from dataclasses import dataclass
 from typing import Any
 
 from ottla.sim.cluster.fleet import Fleet
@@ -22,6 +23,19 @@ AT_ONCE_MAX = 3
 KIND_RATE = 0.6
 
 
+@dataclass(frozen=True)
+class Storm:
+    """What is asked of a run; what is left out is drawn."""
+
+    seconds: float = 60.0
+    kinds: tuple[str, ...] | None = None
+    """The only troubles there are, by name."""
+    pause_s: float | None = None
+    """Between the beginnings of two, on average."""
+    working: bool = True
+    """With clients; without them only the state of the nodes is looked at."""
+
+
 class Nemesis:
     def __init__(
         self,
@@ -29,6 +43,7 @@ class Nemesis:
         fleet: Fleet,
         clients: list[str],
         restart_client: Callable[[str], None],
+        storm: Storm,
     ) -> None:
         self.world = world
         self.chance: random.Random = world.chance("nemesis")
@@ -39,10 +54,12 @@ class Nemesis:
         self._power = PowerFailures(world, fleet, self.chance, self._outages)
         self._power.is_alone = lambda: len(self._under_way) <= 1
         self._under_way: dict[asyncio.Task[None], None] = {}
-        self._pause_s = self.chance.choice((1.5, 3.0, 6.0))
-        self._kinds = self._drawn_kinds()
+        self._pause_s = storm.pause_s or self.chance.choice((1.5, 3.0, 6.0))
+        self._kinds = self._drawn_kinds(storm.kinds)
 
-    def _drawn_kinds(self) -> list[Callable[[], Coroutine[Any, Any, None]]]:
+    def _drawn_kinds(
+        self, only: tuple[str, ...] | None
+    ) -> list[Callable[[], Coroutine[Any, Any, None]]]:
         outages = self._outages
         kinds = [
             outages.kill,
@@ -61,6 +78,8 @@ class Nemesis:
             self._cut_client,
             self._change_weather,
         ]
+        if only is not None:
+            return [kind for kind in kinds if _name(kind) in only]
         return [kind for kind in kinds if self.chance.random() < KIND_RATE] or kinds
 
     async def run(self) -> None:
@@ -71,7 +90,7 @@ class Nemesis:
                 self._begin(self.chance.choice(self._kinds))
 
     def _begin(self, kind: Callable[[], Coroutine[Any, Any, None]]) -> None:
-        name = kind.__name__.strip("_")
+        name = _name(kind)
         self.count[name] = self.count.get(name, 0) + 1
         task = asyncio.create_task(kind(), name=name)
         self._under_way[task] = None
@@ -112,3 +131,7 @@ class Nemesis:
 
     async def _change_weather(self) -> None:
         self.world.network.weather = drawn(self.chance, SPLIT_RATES)
+
+
+def _name(kind: Callable[..., object]) -> str:
+    return getattr(kind, "__name__", "").strip("_")

@@ -37,9 +37,9 @@ class Outages:
             self._taken.discard(node_id)
 
     @contextlib.contextmanager
-    def one_node(self) -> Iterator[int | None]:
+    def one_node(self, among: list[int] | None = None) -> Iterator[int | None]:
         """A node that nothing else is happening to, unless enough is happening already."""
-        free = self._free()
+        free = [one for one in self._free() if among is None or one in among]
         if len(self._taken) >= self._down_max or not free:
             yield None
             return

@@ -37,7 +37,13 @@ class PowerFailures:
                     self._fleet.kill(node_id, power_loss=True)
                     await self._outages.start_again(node_id)
             return
-        if victims := await self._calm_victims():
+        pure = [node.id for node in self._fleet.shape.nodes if not node.is_broker]
+        if pure and self._chance.random() < 0.5:
+            with self._outages.one_node(pure) as node_id:
+                if node_id is not None:
+                    self._fleet.kill(node_id, power_loss=True)
+                    await self._outages.start_again(node_id)
+        elif victims := await self._calm_victims():
             await self._lose(victims, broken_first=False)
 
     async def fail_disk(self) -> None:

@@ -100,18 +100,20 @@ class Shape:
         )
 
 
-def drawn_shape(chance: random.Random, nodes: int | None = None) -> Shape:
+def drawn_shape(
+    chance: random.Random, nodes: int | None = None, synced: bool | None = None
+) -> Shape:
     made = _combined(nodes) if nodes is not None else _drawn_nodes(chance)
     broker_count = sum(node.is_broker for node in made)
     replication = min(broker_count, 3)
     min_insync = chance.choice((1, 2, 2)) if replication >= 2 else 1
-    synced = chance.random() < 0.4
+    is_synced = chance.random() < 0.4 if synced is None else synced
     return Shape(
         made,
         replication,
         min_insync,
-        synced,
-        _settings(chance, replication, min_insync, synced),
+        is_synced,
+        _settings(chance, replication, min_insync, is_synced),
         _topic(chance, "plain", chance.randint(1, 3)),
         _topic(chance, "source", partitions := chance.randint(1, 2)),
         _topic(chance, "copy", partitions),

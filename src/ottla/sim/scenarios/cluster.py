@@ -18,19 +18,19 @@ from ottla.sim.cluster.copier import GROUP
 from ottla.sim.cluster.ending import Ending, NotYet
 from ottla.sim.cluster.fleet import Fleet
 from ottla.sim.cluster.invariants import Invariants
-from ottla.sim.cluster.nemesis import Nemesis
+from ottla.sim.cluster.nemesis import Nemesis, Storm
 from ottla.sim.cluster.shape import SPLIT_RATES, Shape, drawn_shape
 from ottla.sim.cluster.work import Work
 from ottla.sim.history import Violation
 from ottla.sim.weather import drawn
 from ottla.sim.world import World
 
-STORM_S = 45.0
 LOOK_EVERY_S = 0.1
 READY_S_MAX = 60.0
 PROGRESS_S_MAX = 90.0
 END_S_MAX = 120.0
 OBSERVER = "observer"
+ANY_STORM = Storm()
 SHOWN_MAX = 8
 
 
@@ -54,28 +54,37 @@ class Summary:
 
 
 class ClusterStory:
-    def __init__(self, world: World, nodes: int | None = None) -> None:
+    def __init__(
+        self,
+        world: World,
+        nodes: int | None = None,
+        synced: bool | None = None,
+        storm: Storm = ANY_STORM,
+    ) -> None:
         self.world = world
-        self.shape: Shape = drawn_shape(world.random, nodes)
+        self.shape: Shape = drawn_shape(world.random, nodes, synced)
         world.network.weather = drawn(world.random, SPLIT_RATES)
         self.work = Work(self.shape, world.loop.time)
         self.work.history.copies[self.shape.source.name] = self.shape.copy.name
         self.fleet = Fleet(world, self.shape)
         self.invariants = Invariants(self.fleet)
         self.clients = Clients(world, self.work)
-        self.nemesis = Nemesis(world, self.fleet, HOSTS, self.clients.restart)
+        self.nemesis = Nemesis(world, self.fleet, HOSTS, self.clients.restart, storm)
+        self.storm = storm
         self.ending = Ending(self.work, world.boot(OBSERVER), self._check)
 
-    async def run(self, storm_s: float) -> Summary:
+    async def run(self) -> Summary:
         self.fleet.format()
         for node in self.shape.nodes:
             self.fleet.start(node.id)
         await self.ending.within(READY_S_MAX, "creating topics", self.ending.create_topics)
-        self.clients.start()
-        await self._storm(storm_s)
+        if self.storm.working:
+            self.clients.start()
+        await self._storm(self.storm.seconds)
         healed_in_s = await self._calm()
-        await self._drain()
-        self._check_history()
+        if self.storm.working:
+            await self._drain()
+            self._check_history()
         return self._summary(healed_in_s)
 
     async def _storm(self, seconds: float) -> None:
@@ -150,12 +159,17 @@ class ClusterStory:
 
 
 def play(
-    seed: int, *, nodes: int | None = None, storm_s: float = STORM_S, world: World | None = None
+    seed: int,
+    *,
+    nodes: int | None = None,
+    synced: bool | None = None,
+    storm: Storm = ANY_STORM,
+    world: World | None = None,
 ) -> Summary:
     """One whole run; raises `Violation` or whatever else went wrong."""
     world = world or World(seed, time_limit_s=3600)
-    return world.run(_play(world, nodes, storm_s))
+    return world.run(_play(world, nodes, synced, storm))
 
 
-async def _play(world: World, nodes: int | None, storm_s: float) -> Summary:
-    return await ClusterStory(world, nodes).run(storm_s)
+async def _play(world: World, nodes: int | None, synced: bool | None, storm: Storm) -> Summary:
+    return await ClusterStory(world, nodes, synced, storm).run()

@@ -1,0 +1,12 @@
+"""Planted: the end of an aborted transaction is not kept where readers of committed records look."""
+
+import pytest
+
+from ottla.storage.transaction_index import AbortedTransaction, TransactionIndex
+
+
+def plant(patch: pytest.MonkeyPatch) -> None:
+    def forget(self: TransactionIndex, aborted: AbortedTransaction) -> None:
+        pass
+
+    patch.setattr(TransactionIndex, "append", forget)

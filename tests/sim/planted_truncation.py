@@ -1,0 +1,18 @@
+"""Planted: a new follower cuts its log at its high watermark, as Kafka did before leader epochs."""
+
+import pytest
+
+from ottla.metadata.image import PartitionImage
+from ottla.replication.partition import Partition
+
+
+def plant(patch: pytest.MonkeyPatch) -> None:
+    follow = Partition.follow
+
+    def cut(self: Partition, assigned: PartitionImage) -> bool:
+        is_news = follow(self, assigned)
+        if is_news and self.log is not None and self.error is None:
+            self._truncate(self.log, self.high_watermark)
+        return is_news
+
+    patch.setattr(Partition, "follow", cut)

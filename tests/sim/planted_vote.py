@@ -1,0 +1,18 @@
+"""Planted: a vote is answered before it is on the disk."""
+
+import pytest
+
+from ottla.quorum import state_file
+from ottla.runtime.disk import Disk
+
+
+def plant(patch: pytest.MonkeyPatch) -> None:
+    def write(disk: Disk, directory: str, content: bytes) -> None:
+        path = f"{directory}/{state_file.FILE_NAME}"
+        file = disk.open(path + ".tmp", create=True)
+        file.truncate(0)
+        file.write_at(0, [content])
+        file.close()
+        disk.rename(path + ".tmp", path)
+
+    patch.setattr(state_file, "write", write)

@@ -452,9 +452,11 @@ class World:
             return
         if code == ErrorCode.NONE:
             leading.accepted(proposal, state.isr, state.leader_epoch, state.partition_epoch)
-        elif leading.refused(proposal, code):
-            self.proposals.append((broker, life, proposal))
-        broker.partition.isr_changed()
+            broker.partition.isr_changed()
+        else:
+            if leading.refused(proposal, code):
+                self.proposals.append((broker, life, proposal))
+            broker.partition.isr_refused()
 
     def shrink(self) -> None:
         if (broker := self.any_up()) is not None:

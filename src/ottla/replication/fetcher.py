@@ -161,13 +161,21 @@ class Fetcher:
     async def _run(self) -> None:
         try:
             while not self._closed:
-                next_s = self._resume()
-                if len(self._session):
-                    await self._fetch(next_s)
-                else:
-                    await self._rest(next_s)
+                try:
+                    await self._turn()
+                except Exception as error:  # replication must not end with one odd answer
+                    log.error("a fetch failed", leader=self._leader_id, exc_info=error)
+                    self._session.reset()
+                    await self._rest(self._settings().backoff_s)
         finally:
             self._running = False
+
+    async def _turn(self) -> None:
+        next_s = self._resume()
+        if len(self._session):
+            await self._fetch(next_s)
+        else:
+            await self._rest(next_s)
 
     async def _rest(self, seconds: float | None) -> None:
         """Until something is to be followed, or a pause is over."""

@@ -15,7 +15,9 @@ Batches = list[tuple[BatchHeader, memoryview]]
 
 
 class FollowingReplica(Replica):
-    __slots__ = ()
+    __slots__ = ("is_leader",)
+
+    is_leader: bool
 
     def append_fetched(self, data: Buffer, leader_epoch: int, now_ms: int) -> int:
         """Append batches as the leader of `leader_epoch` sent them; how many bytes were new."""
@@ -58,7 +60,8 @@ class FollowingReplica(Replica):
         return log.unflushed_messages >= log.config.flush_messages
 
     def flushed(self) -> None:
-        if self.log is not None:
+        """By a follower, that is: it may have become the leader while its disk was at work."""
+        if self.log is not None and not self.is_leader:
             self.settled_offset = min(self.log.recovery_point, self.log.end_offset)
 
     # --- parting from the leader ----------------------------------------------------------------

@@ -130,7 +130,7 @@ class IsrChanges:
             code = ErrorCode.of(answer.error_code)
             log.info("in-sync replicas refused", partition=str(partition), error=code.name)
             again = leading.refused(proposal, code)
-            partition.isr_changed()
+            partition.isr_refused()
             return not again
         before = leading.isr
         if leading.accepted(proposal, answer.isr, answer.leader_epoch, answer.partition_epoch):

@@ -86,7 +86,6 @@ class Partition(FollowingReplica):
         "_flush_soon",
         "_flushing",
         "_view",
-        "is_leader",
         "isr",
         "leading",
         "min_insync_replicas",
@@ -481,9 +480,15 @@ class Partition(FollowingReplica):
             self._expand_isr(leading, follower_id)
 
     def isr_changed(self) -> None:
-        """The controller has answered a proposal."""
+        """The controller has accepted a proposal."""
         self._take_isr()
         self.review()
+
+    def isr_refused(self) -> None:
+        """It has refused one. Nobody is proposed again at once: what it knows will be heard."""
+        self._take_isr()
+        if self.leading is not None and self.log is not None and self.error is None:
+            self._update_high_watermark()
 
 
 def _flush_is_due(log: Log) -> bool:

@@ -395,8 +395,11 @@ class MetadataLog:
             await asyncio.wait([self._queue[-1].waiter], timeout=CLOSE_WAIT_MS / 1000)
         await self._snapshotter.close()
         await self.quorum.close(clean=self.failure is None)
-        self._stop_leading("this node is closing")
-        self._waiters.fail(KafkaError(ErrorCode.NOT_CONTROLLER, "this node is closing"))
+        self.is_leader = False
+        self._follower.stop()
+        closing = KafkaError(ErrorCode.NOT_CONTROLLER, "this node is closing")
+        self._fail_queue(closing)
+        self._waiters.fail(closing)
 
     def _failed(self, error: Exception) -> None:
         self.failure = error

@@ -25,7 +25,7 @@ from ottla.records.reader import check_crc
 from ottla.runtime.clock import Clock
 from ottla.runtime.disk import Disk, FileSlice
 from ottla.storage import leader_epochs
-from ottla.storage.errors import CorruptFile, UnexpectedOffset
+from ottla.storage.errors import CorruptFile, LogFailed, UnexpectedOffset
 from ottla.storage.log import Log
 from ottla.storage.names import LOG_SUFFIX, offset_in_name
 
@@ -218,6 +218,8 @@ class QuorumLog:
             self.storage.sync_cuts()
             self.storage.epochs.write(self._disk, f"{self.directory}/{leader_epochs.FILE_NAME}")
         self.storage.flush()
+        if self.storage.failure is not None:  # then that did nothing, and asking again would too
+            raise LogFailed(self.directory, self.storage.failure)
         self._restarts_flushed = restarts
 
     def finish_snapshot(self, snapshot: OffsetAndEpoch) -> bool:

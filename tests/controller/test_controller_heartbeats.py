@@ -15,7 +15,6 @@ from controller_cases import (
     placed,
     registered,
     registration,
-    unfenced,
 )
 
 from ottla.controller.heartbeats import State, heartbeat, resident_heartbeat
@@ -214,4 +213,5 @@ def test_a_broker_may_go_when_all_that_can_lead_have_read_so_far():
     assert sessions.lowest_active_offset(IMAGE.brokers) == 20
     assert sessions.lowest_active_offset(fenced(IMAGE, 2).brokers) == 25
     assert sessions.lowest_active_offset(fenced(IMAGE, 1, 2, 3).brokers) == float("inf")
-    assert unfenced(fenced(IMAGE, 2), 2).brokers[2].is_active
+    sessions.settle(2)
+    assert sessions.lowest_active_offset(IMAGE.brokers) == 25

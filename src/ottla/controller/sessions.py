@@ -86,10 +86,11 @@ class Sessions:
         return min(ends, default=now_ms + self.timeout_ms)
 
     def lowest_active_offset(self, brokers: Mapping[int, BrokerImage]) -> float:
-        """How far every broker that may lead has read the metadata log."""
+        """How far every broker that may lead has read the metadata log. The one in the process of
+        the only controller has read everything."""
         offsets = (
             self._of[broker.id].metadata_offset if broker.id in self._of else NO_OFFSET
             for broker in brokers.values()
-            if broker.is_active
+            if broker.is_active and not self.is_settled(broker.id)
         )
         return min(offsets, default=float("inf"))

@@ -1,4 +1,4 @@
-"""Planted: the end of an aborted transaction is not kept where readers of committed records look."""
+"""Planted: the end of an aborted transaction is kept nowhere: its records are handed out."""
 
 import pytest
 

@@ -23,7 +23,7 @@ class Churn(Client):
 
     def __init__(self, work: Work, runtime: SimRuntime, name: str) -> None:
         super().__init__(work, runtime, name)
-        self._pause_s = self.chance.choice((1.0, 3.0, 8.0))
+        self._pause_s = self.chance.choice((0.5, 1.5, 4.0))
 
     def goes_on(self) -> bool:
         return self.work.writing

@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import asyncio
 import threading
 import time
 from collections import Counter
 from collections.abc import Callable, Iterator
+from concurrent.futures import ThreadPoolExecutor
+from itertools import chain
 from typing import Any
 
 import pytest
@@ -20,6 +23,7 @@ pytestmark = pytest.mark.ottla_only
 
 INTERNAL_PARTITIONS = 4
 WAIT_S = 30
+COPIED = 1200
 GROUPS, TRANSACTIONS = "__consumer_offsets", "__transaction_state"
 
 
@@ -223,7 +227,7 @@ def test_producers_of_both_protocols_write_through_any_coordinator(cluster: Any)
 @pytest.mark.parametrize("victim", ["group coordinator", "transaction coordinator"])
 def test_a_copy_goes_on_exactly_once_when_a_coordinator_dies(cluster: Any, victim: str) -> None:
     create(cluster, "input", "output")
-    fill(cluster, "input", 3000)
+    fill(cluster, "input", COPIED)
     warm_up(cluster)
     transactions_node, groups_node, _ = cluster.nodes
     name = coordinated_by(cluster, transactions_node, TRANSACTIONS)
@@ -237,10 +241,52 @@ def test_a_copy_goes_on_exactly_once_when_a_coordinator_dies(cluster: Any, victi
     until(lambda: copier.copied > at_death + 200)
     cluster.start(dead)
     cluster.wait_in_sync()
-    until(lambda: copier.copied >= 3000 or copier.failure is not None)
+    until(lambda: copier.copied >= COPIED or copier.failure is not None)
     copier.finish()
     assert len(copier.errors) < 10, copier.errors
-    assert read_all(cluster, "output", 3000) == Counter({str(n): 1 for n in range(3000)})
+    assert read_all(cluster, "output", COPIED) == Counter({str(n): 1 for n in range(COPIED)})
+
+
+async def copy_with_ottla(servers: str, progress: list[int], enough: int) -> None:
+    async with (
+        ottla.Producer(bootstrap_servers=servers, transactional_id="copier") as producer,
+        ottla.Consumer(
+            "input",
+            bootstrap_servers=servers,
+            group_id="copiers",
+            auto_offset_reset="earliest",
+            enable_auto_commit=False,
+        ) as reader,
+    ):
+        await producer.init_transactions()
+        while sum(progress) < enough:
+            records = await reader.poll(200, max_records=20)
+            if not records:
+                continue
+            async with producer.transaction():
+                for record in chain.from_iterable(records.values()):
+                    await producer.send("output", record.value, partition=record.partition)
+                ends = {where: some[-1].offset + 1 for where, some in records.items()}
+                await producer.send_offsets_to_transaction(ends, reader.group_metadata())
+            progress.append(sum(map(len, records.values())))
+
+
+def test_a_rolling_restart_costs_a_copy_no_error_and_no_record(cluster: Any) -> None:
+    """With our own clients, which speak the second protocol of transactions."""
+    create(cluster, "input", "output")
+    fill(cluster, "input", 1500)
+    warm_up(cluster)
+    progress: list[int] = []
+    with ThreadPoolExecutor(1) as pool:
+        work = copy_with_ottla(cluster.bootstrap_servers, progress, 1500)
+        copying = pool.submit(asyncio.run, work)
+        for node in cluster.nodes:
+            before = sum(progress)
+            until(lambda: sum(progress) > before + 100 or copying.done())  # noqa: B023
+            cluster.restart(node)
+            cluster.wait_in_sync()
+        copying.result(WAIT_S)
+    assert read_all(cluster, "output", 1500) == Counter({str(n): 1 for n in range(1500)})
 
 
 def test_members_of_a_group_follow_their_coordinator(cluster: Any) -> None:

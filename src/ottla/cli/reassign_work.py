@@ -63,6 +63,17 @@ async def set_throttle(admin: Admin, current: Placement, plan: Placement, bytes_
     await _alter(admin, changes)
 
 
+async def _throttled_topics(admin: Admin) -> list[str]:
+    resources = [_topic(name) for name in await admin.list_topics(internal=True)]
+    found = await admin.describe_configs(resources)
+    return [
+        resource.name
+        for resource, entries in found.items()
+        if not isinstance(entries, KafkaError)
+        and any(entry.name in (LEADERS, FOLLOWERS) and entry.value for entry in entries)
+    ]
+
+
 async def _live_brokers(admin: Admin) -> list[int]:
     """Brokers take their own settings, so one that is away cannot be told."""
     there = (await admin.describe_cluster()).brokers
@@ -81,8 +92,11 @@ def throttled_replicas(topic: str, current: Placement, plan: Placement) -> tuple
     return ",".join(sources), ",".join(targets)
 
 
-async def clear_throttle(admin: Admin, topics: Iterable[str]) -> None:
-    """No limit for anybody: those of brokers go, and the lists of replicas of these topics."""
+async def clear_throttle(admin: Admin, topics: Iterable[str] | None = None) -> None:
+    """No limit for anybody: those of brokers go, and the lists of replicas of these topics, or of
+    all that have some."""
+    if topics is None:
+        topics = await _throttled_topics(admin)
     changes: dict[ConfigResource, dict[str, str | None]] = {
         _broker(broker): dict.fromkeys(RATES) for broker in await _live_brokers(admin)
     }
@@ -134,6 +148,12 @@ async def watch(
         if not moving:
             return
         await asyncio.sleep(POLL_S)
+
+
+async def let_first_lead(admin: Admin, partitions: Iterable[TopicPartition]) -> None:
+    """Where that cannot be now, the cluster sees to it later (auto.leader.rebalance.enable)."""
+    if wanted := sorted(partitions):
+        await admin.elect_leaders(wanted)
 
 
 async def measure(admin: Admin, moving: Mapping[TopicPartition, Reassignment]) -> Progress:

@@ -76,8 +76,9 @@ def reassign(
     """Move partitions to other brokers while clients go on; shows the plan unless told --execute.
 
     The plan moves as little as it can, spreads copies over brokers and racks, and has the form of
-    Kafka's kafka-reassign-partitions. --execute waits for the end and then takes the throttle away;
-    what was left with --no-wait is finished by --progress.
+    Kafka's kafka-reassign-partitions. --execute waits for the end, then takes the throttle away and
+    lets the first replica of each partition lead; what was left with --no-wait is finished by
+    --progress.
 
     Examples:
 
@@ -179,6 +180,13 @@ class _Job:
         self._wait = wait
         self._as_json = as_json
 
+    @property
+    def _named(self) -> set[str] | None:
+        """The topics that were named; None for all."""
+        from ottla.cli.topic_scopes import parse_scope
+
+        return set(parse_scope(self._topics, "TOPIC")) or None
+
     # --- plans ----------------------------------------------------------------------------------
 
     def show_plan_with(self, make: Callable[[Admin], Any]) -> Callable[[Admin], Any]:
@@ -239,7 +247,7 @@ class _Job:
         moves = await self._under_way(admin)
         if moves:
             await reassign_work.begin(admin, dict.fromkeys(moves))
-        await reassign_work.clear_throttle(admin, {one.topic for one in moves})
+        await reassign_work.clear_throttle(admin, self._named)
         told = {"cancelled": [str(one) for one in sorted(moves)]}
         deed(self._as_json, told, f"{len(moves)} move(s) cancelled.")
 
@@ -261,7 +269,8 @@ class _Job:
 
         with _shown(len(moves)) as report:
             await reassign_work.watch(admin, moves, report)
-        await reassign_work.clear_throttle(admin, {one.topic for one in moves})
+        await reassign_work.clear_throttle(admin, self._named)
+        await reassign_work.let_first_lead(admin, moves)
         deed(self._as_json, _told(moves, done=True), f"{len(moves)} partition(s) moved.")
 
 

@@ -11,7 +11,6 @@ import pytest
 from cli_tools import Run, call, eventually
 
 import ottla.testing
-from ottla.blocking import Admin
 from ottla.cli.cluster_status import (
     NO_LEADER,
     UNDER_MIN_ISR,
@@ -169,8 +168,7 @@ def test_a_new_broker_takes_over_from_one_that_retires() -> None:
         assert leads[retiring] == 0
         eventually(lambda: run("cluster", "status", "--json").json["brokers"][-1]["leads"] > 0)
         cluster.stop(retiring)
-        with Admin(bootstrap_servers=cluster.bootstrap_servers) as admin:
-            admin.unregister_broker(retiring)
+        assert run("cluster", "unregister", retiring, "--json").json == {"unregistered": retiring}
         eventually(
             lambda: retiring not in [b["id"] for b in run("cluster", "--json").json["brokers"]]
         )

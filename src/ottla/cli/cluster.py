@@ -116,3 +116,23 @@ def status(
         print_report(found, all_partitions=partitions)
     if check and found.problems:
         raise typer.Exit(1)
+
+
+@app.command()
+def unregister(
+    broker: Annotated[int, typer.Argument(metavar="BROKER", min=0, show_default=False)],
+    bootstrap: Bootstrap = BOOTSTRAP_DEFAULT,
+    timeout_ms: TimeoutMs = TIMEOUT_MS_DEFAULT,
+    as_json: Json = False,
+) -> None:
+    """Forget a broker that was stopped for good; move what it keeps to others first.
+
+    Example:
+
+    - `ottla cluster unregister 1`
+    """
+    from ottla.cli.output import deed
+    from ottla.cli.session import with_admin
+
+    with_admin(bootstrap, lambda admin: admin.unregister_broker(broker), timeout_ms=timeout_ms)
+    deed(as_json, {"unregistered": broker}, f"Broker {broker} is forgotten.")

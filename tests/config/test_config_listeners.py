@@ -137,6 +137,17 @@ def test_the_listener_between_brokers_must_exist_and_be_plain() -> None:
         )
 
 
+def test_brokers_talk_by_the_listener_that_is_named_or_else_by_one_they_have() -> None:
+    listeners = "PUBLIC://:9092,PLAINTEXT://:9093,LAN://:9094"
+    protocols = "PUBLIC:PLAINTEXT,PLAINTEXT:PLAINTEXT,LAN:PLAINTEXT"
+    given = {"listeners": listeners, "listener.security.protocol.map": protocols}
+    assert BrokerConfig.parse(given).inter_broker_listener_name == "PLAINTEXT"
+    named = given | {"inter.broker.listener.name": "lan"}
+    assert BrokerConfig.parse(named).inter_broker_listener_name == "LAN"
+    public = {"listeners": "PUBLIC://:9092", "listener.security.protocol.map": "PUBLIC:PLAINTEXT"}
+    assert BrokerConfig.parse(public).inter_broker_listener_name == "PUBLIC"
+
+
 def test_a_protocol_nobody_knows_is_refused() -> None:
     assert parse_protocol_map("a:ssl, B:PLAINTEXT") == {"A": "SSL", "B": "PLAINTEXT"}
     with pytest.raises(ConfigError, match="one of PLAINTEXT, SSL"):

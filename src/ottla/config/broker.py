@@ -162,9 +162,12 @@ class BrokerConfig:
 
     @property
     def inter_broker_listener_name(self) -> str:
-        """The listener by which brokers reach each other."""
+        """By which brokers reach each other. Where it is not named: the one that is named like the
+        protocol, and if there is none, the first."""
         named = self._values["inter.broker.listener.name"]
-        return str(named or self._values["security.inter.broker.protocol"]).upper()
+        name = str(named or self._values["security.inter.broker.protocol"]).upper()
+        told = [listener.name for listener in self.advertised_listeners]
+        return name if name in told or not told else told[0]
 
     @property
     def log_dirs(self) -> tuple[str, ...]:

@@ -41,7 +41,7 @@ class Coordinators:
     ) -> None:
         """`ask` reaches the controller; `broker_epoch` tells this broker's present epoch."""
         self._topics = InternalTopics(runtime, config, ask)
-        self._neighbours = Neighbours(node_id, _listener_of_brokers(config))
+        self._neighbours = Neighbours(node_id, config.inter_broker_listener_name)
         self.producer_ids = ProducerIds(
             ask,
             lambda task: runtime.spawn(task, name="get-producer-ids"),
@@ -80,9 +80,3 @@ class Coordinators:
     def close(self) -> None:
         self.transactions.close()
         self.groups.close()
-
-
-def _listener_of_brokers(config: BrokerConfig) -> str:
-    """The name of the listener by which brokers talk to each other."""
-    name: str = config["inter.broker.listener.name"] or config["security.inter.broker.protocol"]
-    return name.upper()

@@ -352,3 +352,15 @@ def test_kafkas_own_tool_reads_log_and_snapshot(tmp_path: Path, kafka_libs: Path
     kept = dumped_records(dump)
     assert [record["type"] for record in kept] == [record["type"] for record in written]
     assert kept[1:6] == written[1:6]
+
+
+def test_a_flipped_bit_in_a_log_closed_cleanly_keeps_the_node_from_starting(tmp_path: Path):
+    with_log(tmp_path, lambda log: log.append([topic(1, "orders")]))  # type: ignore[arg-type, return-value]
+    data = segment(tmp_path).read_bytes()
+    segment(tmp_path).write_bytes(data.replace(b"orders", b"arders"))
+
+    async def main(runtime: OsRuntime) -> None:
+        await open_log(runtime, tmp_path, clean=True)
+
+    with pytest.raises(MetadataLogDamaged, match="checksum"):
+        run(main)

@@ -15,6 +15,7 @@ from ottla.quorum.log import QuorumLog
 from ottla.raft.ids import OffsetAndEpoch
 from ottla.records.errors import InvalidBatch
 from ottla.records.header import BatchHeader
+from ottla.records.reader import check_crc
 from ottla.runtime.disk import Disk
 
 Batches = Iterable[tuple[BatchHeader, memoryview]]
@@ -99,6 +100,7 @@ def _apply(
     where: str,
 ) -> None:
     try:
+        check_crc(header, batch)
         change.apply(transactions.admit(decode_batch(batch)))
     except (MalformedMessage, InvalidBatch, MetadataInconsistent) as error:
         raise MetadataLogDamaged(

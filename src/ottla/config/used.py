@@ -130,6 +130,8 @@ USED: Final = frozenset(
         "replica.lag.time.max.ms",
         "replica.selector.class",
         "replica.socket.timeout.ms",
+        "replication.quota.window.num",
+        "replication.quota.window.size.seconds",
         "request.timeout.ms",
         "security.inter.broker.protocol",
         "socket.listen.backlog.size",

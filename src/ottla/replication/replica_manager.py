@@ -50,6 +50,11 @@ class ReplicaManager:
         self.haste = Haste(now)
         self.leader_throttle = Throttle(node_id, now)
         self.follower_throttle = Throttle(node_id, now)
+        for throttle in (self.leader_throttle, self.follower_throttle):
+            throttle.measure(
+                config["replication.quota.window.num"],
+                config["replication.quota.window.size.seconds"],
+            )
         self._fetchers: Fetchers | None = None
         self._isr_changes: IsrChanges | None = None
         self._isr_watch = IsrWatch(runtime, self.view, self.partitions)

@@ -43,6 +43,7 @@ SETTLE_S = 60.0
 WRITES_BACK_S = 30.0
 FROZEN_S = 4.0
 SILENT_S = 3.0
+STUCK_S = 20.0
 TIMED_OUT_S = 7.9
 """A little less than the `transaction.timeout.ms` of the copy."""
 
@@ -262,8 +263,15 @@ class ClusterStory:
         return sum(copy.said("committed") for copy in self.copies)
 
     def replace_the_ended(self, children: list[Child]) -> None:
-        """The copy may end by itself after an error that it cannot mend; it begins anew."""
+        """The copy may end by itself after an error that it cannot mend; it begins anew. So does
+        one that is stuck: librdkafka (2.16) goes on waiting for a group coordinator that has left
+        the metadata, as a broker that stops does, and asks nobody for another one. Its successor
+        has to get on, or the story fails."""
         for child in children:
+            if silent_for_s(child) > STUCK_S:
+                self.given_up.append(f"{child.name}: stuck after {child.last_word()!r}")
+                child.kill()
+                child.start()
             if child.ended():
                 notes = read_notes(child.paths[-1])
                 output = child.paths[-1].with_suffix(".output").read_text()[-1000:]
@@ -305,6 +313,14 @@ class ClusterStory:
             for name, limit in PROMISED.items()
             if name in self.gaps and max(self.gaps[name]) > limit
         ]
+
+
+def silent_for_s(child: Child) -> float:
+    """Since its last note, if it lives and has made one."""
+    path = child.paths[-1]
+    if child.process is None or not path.exists():
+        return 0.0
+    return time.time() - path.stat().st_mtime
 
 
 def why_it_ended(notes: list[dict[str, Any]]) -> str | None:

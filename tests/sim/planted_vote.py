@@ -1,4 +1,4 @@
-"""Planted: a vote is answered before it is on the disk."""
+"""Planted: a vote is answered though power loss may still bring back the file before it."""
 
 import pytest
 
@@ -12,6 +12,7 @@ def plant(patch: pytest.MonkeyPatch) -> None:
         file = disk.open(path + ".tmp", create=True)
         file.truncate(0)
         file.write_at(0, [content])
+        file.sync()
         file.close()
         disk.rename(path + ".tmp", path)
 

@@ -1,0 +1,70 @@
+"""Proof that the simulation can fail: each of five planted bugs is found within a few seeds."""
+
+from types import ModuleType
+from typing import Any
+
+import planted_early_ack
+import planted_forgotten_abort
+import planted_removed_replica
+import planted_truncation
+import planted_vote
+import pytest
+
+from ottla.sim.cluster.nemesis import Storm
+from ottla.sim.history import Violation
+from ottla.sim.scenarios.cluster import play
+
+DEATHS = Storm(30.0, ("kill", "isolate", "freeze", "cut_pair"), 1.0)
+RESTARTS = Storm(40.0, ("kill", "restart", "freeze"), 0.7)
+ELECTIONS = Storm(60.0, ("fail_power", "isolate", "cut_pair"), 0.5, working=False)
+CALM = Storm(30.0)
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize(
+    ("bug", "seeds", "how", "sign"),
+    [
+        pytest.param(
+            planted_early_ack,
+            5,
+            {"nodes": 3, "storm": DEATHS},
+            "is committed|lost write",
+            id="acknowledges before replication",
+        ),
+        pytest.param(
+            planted_truncation,
+            20,
+            {"nodes": 3, "storm": RESTARTS},
+            "is committed|lost write",
+            id="truncates by high watermark",
+        ),
+        pytest.param(
+            planted_vote,
+            60,
+            {"nodes": 3, "synced": True, "storm": ELECTIONS},
+            "of the quorum, others|RaftFault|committed",
+            id="votes without fsync",
+        ),
+        pytest.param(
+            planted_removed_replica,
+            5,
+            {"nodes": 4, "storm": CALM},
+            "not a part of the replicas",
+            id="counts a removed replica",
+        ),
+        pytest.param(
+            planted_forgotten_abort, 3, {"storm": CALM}, "aborted read", id="forgets an abort"
+        ),
+    ],
+)
+def test_a_planted_bug_is_found(
+    bug: ModuleType, seeds: int, how: dict[str, Any], sign: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    bug.plant(monkeypatch)
+    with pytest.raises(Violation, match=sign):
+        play_all(range(1, seeds + 1), how)
+
+
+def play_all(seeds: range, how: dict[str, Any]) -> None:
+    for seed in seeds:
+        play(seed, **how)

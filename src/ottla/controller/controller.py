@@ -24,6 +24,7 @@ from ottla.controller.registration import register_broker, register_controller, 
 from ottla.controller.replica_folders import assign_replicas
 from ottla.controller.sessions import NO_OFFSET, Sessions
 from ottla.controller.unclean import UNCLEAN_KEY, ElectionOf, elections_by_topic
+from ottla.logs import get_logger
 from ottla.metadata.decision import Decision
 from ottla.metadata.image import MetadataImage
 from ottla.metadata.log import MetadataLog
@@ -66,6 +67,8 @@ from ottla.protocol.messages.unregister_broker import (
 )
 from ottla.protocol.messages.update_features import UpdateFeaturesRequest, UpdateFeaturesResponse
 from ottla.runtime.runtime import Runtime
+
+log = get_logger("ottla.controller")
 
 T = TypeVar("T")
 
@@ -194,6 +197,8 @@ class Controller:
                 decision = register_broker(image, request, election_of, is_alive=is_alive)
             if not again:
                 self.sessions.begin(request.broker_id, now_ms)
+                epoch = decision.response.broker_epoch
+                log.info("a broker registers", broker=request.broker_id, epoch=epoch)
             return decision
 
         return await self._decide(decide, divisible=True)
@@ -229,6 +234,13 @@ class Controller:
             session.shutdown_offset = NO_OFFSET
         elif session.shutdown_offset == NO_OFFSET:
             session.shutdown_offset = image.offset + len(decision.records)
+        if decision.records:
+            log.info(
+                "a broker changes",
+                broker=request.broker_id,
+                state=decision.response.state.name.lower().replace("_", " "),
+                records=len(decision.records),
+            )
         return decision
 
     async def unregister_broker(self, request: UnregisterBrokerRequest) -> UnregisterBrokerResponse:

@@ -27,6 +27,9 @@ from ottla.streams.topology.ends import GlobalSource
 from ottla.streams.topology.stateless import JoinGlobal
 from ottla.streams.topology.topology import Node
 
+_PATIENT = {"kafka.default.api.timeout.ms": "60000"}
+"""A query that is at work waits for brokers that are away."""
+
 
 class GlobalTables:
     """The global tables of an application, each read once for all queries until it changes."""
@@ -49,7 +52,9 @@ class GlobalTables:
         """A row that is not of its form stops the query: there is no batch it would belong to."""
 
         def read() -> DataFrame:
-            raw = read_whole(self._spark, operation.topic, self._settings.to_spark())
+            raw = read_whole(
+                self._spark, operation.topic, {**_PATIENT, **self._settings.to_spark()}
+            )
             return typed(raw, operation.key, operation.value, node.name, DeadLetters(None))
 
         return read

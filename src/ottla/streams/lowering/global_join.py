@@ -19,9 +19,10 @@ from ottla.streams.lowering.columns import column
 from ottla.streams.lowering.dead import DeadLetters
 from ottla.streams.lowering.frame import Frame
 from ottla.streams.lowering.joins import joined_in_columns, joined_in_python, pair_of
-from ottla.streams.lowering.reading import read_whole, typed
+from ottla.streams.lowering.reading import RAW, read_whole, typed
 from ottla.streams.operators import joins
 from ottla.streams.operators.global_tables import GlobalTable, stream_global
+from ottla.streams.operators.tables import latest
 from ottla.streams.settings import Settings
 from ottla.streams.topology.ends import GlobalSource
 from ottla.streams.topology.stateless import JoinGlobal
@@ -79,6 +80,16 @@ class GlobalTables:
     def close(self) -> None:
         for table in self._tables.values():
             table.close()
+
+
+class EmptyTables(GlobalTables):
+    """The same without rows, and without a cluster: to see whether what is joined fits."""
+
+    def rows(self, node: Node) -> DataFrame:
+        operation = node.operation
+        assert isinstance(operation, GlobalSource)
+        nothing = self._spark.createDataFrame([], RAW)
+        return latest(typed(nothing, operation.key, operation.value, node.name, DeadLetters(None)))
 
 
 def join_global(node: Node, frame: Frame, tables: GlobalTables, dead: DeadLetters) -> Frame:

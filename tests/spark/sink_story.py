@@ -65,6 +65,7 @@ class Story:
         self.kinds = {"both": [Output, Counts], "count": [Counts]}.get(mode, [Output])
         self.drivers: list[DriverProcess] = []
         self.number = 0
+        self.placed: Crash | None = None
         self.told: list[Told] = []
         self.outputs: list[Output] = []
 
@@ -144,8 +145,8 @@ class Story:
     def why_not(self) -> str:
         notes = "\n".join(str(note)[:1500] for note in self.driver.notes()[-5:])
         found = {output.topic: len(output.found) for output in self.outputs}
-        words = f"{len(self.input.sent)} records went in, and came out: {found}"
-        return f"{words}\n{notes}\n{self.driver.tail()}"
+        counts = f"{len(self.input.sent)} records went in, and came out: {found}"
+        return f"{counts}; at {self.placed}\n{notes}\n{self.driver.tail()}"
 
     def check(self) -> None:
         for output in self.outputs:
@@ -167,6 +168,7 @@ class Story:
     def place(self, crash: Crash) -> None:
         """A batch of few records may have one transaction instead of two, and never come by the
         second: then the next one is tried."""
+        self.placed = crash
         for _ in range(TRIES_MAX):
             started = time.monotonic()
             struck = self.try_to_place(crash)

@@ -41,7 +41,8 @@ def pytest_configure(config: pytest.Config) -> None:
 SPARK_FOLDERS = {"spark", "streams", "pipelines", "demo"}
 OWN_JVM = {
     *("test_demo_end_to_end", "test_interop_spark_connector", "test_pipelines_managed"),
-    *("test_pipelines_python", "test_spark_sink_crashes", "test_spark_source_model"),
+    *("test_pipelines_python", "test_spark_killed_driver", "test_spark_sink_crashes"),
+    *("test_spark_source_model",),
 }
 
 

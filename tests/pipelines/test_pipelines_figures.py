@@ -106,6 +106,8 @@ ValueError: no such currency: XXX
 def test_an_error_is_told_in_the_words_of_whoever_raised_it() -> None:
     expected = "ValueError: no such currency: XXX (steps.py line 12, in convert)"
     assert query_error(PYTHON_FAILURE) == expected
+    ours = "Traceback (most recent call last):\n  File\nottla.x.ClusterMissing: nobody\n SQLSTATE"
+    assert query_error(ours) == "ClusterMissing: nobody"
     raised = "x [USER_RAISED_EXCEPTION] record a-b-0@17: its value is no json SQLSTATE: P0001\n at"
     assert query_error(raised) == "record a-b-0@17: its value is no json"
     assert record_in(query_error(raised)) == "a-b-0@17"

@@ -135,7 +135,8 @@ def test_records_land_raw_in_files_and_a_failure_names_its_step_and_its_record(
     sent = [
         (f"k{one}".encode(), json.dumps({"id": one, "amount": one}).encode()) for one in range(40)
     ]
-    sent[7] = (b"\xff\x00", json.dumps({"id": 7, "amount": 1e9}).encode())
+    sent[0] = (b"\xff\x00", sent[0][1])
+    sent[7] = (b"k7", json.dumps({"id": 7, "amount": 1e9}).encode())
     pipelines.send(topic, sent, headers=[("origin", b"\x01")], timestamp_ms=1_700_000_000_123)
 
     raw = pipelines.write("raw.yaml", f"source: {topic}\nsink: {{path: lake/raw}}\n")

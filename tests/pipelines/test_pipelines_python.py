@@ -68,10 +68,13 @@ def test_a_function_runs_on_other_processes_with_what_it_imports_from_its_folder
 
 
 @pytest.mark.timeout(600)
-def test_an_app_of_streams_is_a_pipeline(pipelines: Pipelines, topic: str) -> None:
+def test_an_app_of_streams_is_a_pipeline_whatever_its_file_is_called(
+    pipelines: Pipelines, topic: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
     pipelines.create(topic, f"{topic}.rest")
     pipelines.send(topic, [(None, b"a"), (None, b"b"), (None, b"c")])
-    file = pipelines.write("rest.py", STREAMS.replace("TOPIC", topic))
+    file = pipelines.write("copy.py", STREAMS.replace("TOPIC", topic))  # as a module of Python's
+    monkeypatch.chdir(file.parent)
     done = pipelines("run", file, "--once", "--json", *SMALL)
     assert done.code == 0, done.err
     assert done.json["state"] == "finished"

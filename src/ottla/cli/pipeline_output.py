@@ -99,14 +99,13 @@ def show_status(found: dict[str, Any], as_json: bool) -> None:
 
 def _fields(found: dict[str, Any]) -> list[tuple[str, object]]:
     lag = found["lag"]
-    age = None if lag["seconds"] is None else human_duration(round(lag["seconds"] * 1000))
     fields: list[tuple[str, object]] = [
         ("pipeline", f"{found['name']}, version {found['version']}"),
         ("state", f"{_state(found)} since {_moment(found['since'])}"),
         ("file", found["file"]),
         ("master", found["master"]),
         ("figures", figures_line(found)),
-        ("lag", f"{lag['records'] if lag['records'] is not None else '?'} records, {age or '?'}"),
+        ("lag", _lag(lag, found["queries"])),
         ("writes", [*found["outputs"]["topics"].values(), *found["outputs"]["paths"].values()]),
     ]
     if lag["error"]:
@@ -114,6 +113,15 @@ def _fields(found: dict[str, Any]) -> list[tuple[str, object]]:
     if found["error"]:
         fields.append(("error", found["error"]))
     return fields
+
+
+def _lag(lag: dict[str, Any], queries: list[dict[str, Any]]) -> str:
+    if lag["records"] is None:
+        has_run = any(one["batch"] is not None for one in queries)
+        return "unknown" if has_run else "not started: no batch has ended yet"
+    if lag["seconds"] is None:
+        return f"{lag['records']} records"
+    return f"{lag['records']} records, {human_duration(round(lag['seconds'] * 1000))}"
 
 
 def _query_row(one: dict[str, Any]) -> list[object]:

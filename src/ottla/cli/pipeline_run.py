@@ -44,7 +44,9 @@ def check_topics(connection: Mapping[str, str], names: list[str]) -> None:
     from ottla.client.errors import TopicMissing
     from ottla.protocol.errors import KafkaError
     from ottla.spark.client_options import admin_options
+    from ottla.spark.first_contact import check_reachable
 
+    check_reachable(connection)
     with Admin(**admin_options(connection)) as admin:
         for name, found in admin.describe_topics(names).items():
             if isinstance(found, KafkaError):

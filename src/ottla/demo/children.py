@@ -41,6 +41,9 @@ class Child:
 
     def launch(self, command: list[str], *, talks: bool = False) -> None:
         """With `talks`, stdin and stdout are pipes, and only stderr goes to the file."""
+        # What a killed program leaves in its folder for temporary files goes with ours.
+        temporary = self.log.parent / "tmp"
+        temporary.mkdir(exist_ok=True)
         with self.log.open("a") as log:
             self._process = subprocess.Popen(
                 command,
@@ -48,7 +51,12 @@ class Child:
                 stdout=subprocess.PIPE if talks else log,
                 stderr=log,
                 text=True,
-                env={**os.environ, "NO_COLOR": "1", "COLUMNS": "500"},
+                env={
+                    **os.environ,
+                    "NO_COLOR": "1",
+                    "COLUMNS": "500",
+                    "TMPDIR": str(temporary),
+                },
                 start_new_session=True,
                 preexec_fn=child_of_ours(),
             )

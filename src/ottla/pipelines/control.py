@@ -95,6 +95,11 @@ def copy_application(file: Path, target: Path) -> str:
     return str(file.relative_to(base))
 
 
+_SAFE_PATH = {"PYTHONSAFEPATH": "1"}
+"""A file `copy.py` where a pipeline is started is not taken for Python's module `copy`, neither
+for its process nor for Spark's."""
+
+
 def start(version: VersionFolder, *, attached: bool = False) -> Started:
     """A process of its own session; `attached` ones end with this process."""
     version.logs.mkdir(parents=True, exist_ok=True)
@@ -113,6 +118,7 @@ def start(version: VersionFolder, *, attached: bool = False) -> Started:
                 stdout=output,
                 stderr=output,
                 pass_fds=kept,
+                env={**os.environ, **_SAFE_PATH},
                 start_new_session=True,
             )
     finally:

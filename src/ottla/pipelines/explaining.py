@@ -6,7 +6,9 @@ import re
 
 LINE_MAX = 600
 _PYTHON_LAST = re.compile(
-    r"^(?:[\w.]+\.)?(\w+(?:Error|Exception|Warning|Exit|Interrupt)\b.*)$", re.M
+    r"^(?:[\w.]+\.)?(?P<error>\w+(?:Error|Exception|Warning|Exit|Interrupt)\b.*)$"
+    r"|^(?:\w+\.)+(?P<other>[A-Z]\w+: .+)$",  # of a module, and so not a line of a message
+    re.M,
 )
 _PLACE = re.compile(r'File "([^"]+)", line (\d+), in (\S+)')
 _ORIGIN = re.compile(r"record (\S+-\d+@\d+)")
@@ -44,8 +46,8 @@ def query_error(text: str) -> str:
 def _python_error(text: str) -> str:
     """`ValueError: no such currency (steps.py line 12, in convert)`"""
     trace = text[text.rindex("Traceback (most recent call last)") :]
-    last = _PYTHON_LAST.findall(trace)
-    message = last[0] if last else trace.splitlines()[-1]
+    last = _PYTHON_LAST.search(trace)
+    message = (last["error"] or last["other"]) if last else trace.splitlines()[-1]
     theirs = [one for one in _PLACE.findall(trace) if not any(no in one[0] for no in _NOT_THEIRS)]
     if not theirs:
         return message

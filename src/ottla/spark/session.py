@@ -83,10 +83,24 @@ def session_options(
     master: str, options: Mapping[str, str], log_file: Path | None = None
 ) -> dict[str, str]:
     """The defaults, what is said about logs, and `options`, which win over both."""
-    local = LOCAL_DEFAULTS if master.startswith("local") else {}
-    merged = {**DEFAULTS, **local, **options}
+    merged = {**DEFAULTS, **_local_options(master), **options}
     merged[_JAVA_OPTIONS] = _java_options(options.get(_JAVA_OPTIONS, ""), log_file)
     return merged
+
+
+def _local_options(master: str) -> dict[str, str]:
+    """Spark's 200 parts of every shuffle, each with a store of its own where there is state, are
+    for a cluster: on one machine a batch of a few records would take a minute. The number a query
+    begins with is kept in its checkpoint."""
+    if not master.startswith("local"):
+        return {}
+    return {**LOCAL_DEFAULTS, "spark.sql.shuffle.partitions": str(max(2, _cores(master)))}
+
+
+def _cores(master: str) -> int:
+    """Of `local`, `local[4]`, `local[*]`, `local[4, 2]` (that many failures of a task)."""
+    count = master.removeprefix("local").strip("[]").partition(",")[0].strip() or "1"
+    return int(count) if count.isdecimal() else os.cpu_count() or 1
 
 
 def _java_options(wanted: str, log_file: Path | None) -> str:

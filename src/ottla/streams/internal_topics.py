@@ -9,6 +9,7 @@ from ottla.client.errors import ClientError
 from ottla.client.network.metadata import Topic
 from ottla.protocol.errors import ErrorCode, KafkaError
 from ottla.spark.client_options import admin_options
+from ottla.spark.first_contact import check_reachable
 from ottla.streams.errors import StreamsError, TopicsMissing
 from ottla.streams.plan import InternalTopic, Plan
 from ottla.streams.plan.plan import origins, working_node
@@ -25,6 +26,7 @@ _CHANGELOG = {"cleanup.policy": "compact", "message.timestamp.type": "CreateTime
 
 
 def prepare(settings: Settings, topology: Topology, plan: Plan) -> None:
+    check_reachable(settings.to_spark())
     with Admin(**admin_options(settings.to_spark())) as admin:
         counts = _partitions_of_sources(admin, topology, settings.bootstrap_servers)
         for topic in plan.internal_topics:

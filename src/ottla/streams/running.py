@@ -16,12 +16,14 @@ from pyspark.sql.streaming.readwriter import DataStreamWriter
 
 from ottla.streams import checkpoint, internal_topics
 from ottla.streams.durations import Duration, in_words, milliseconds
-from ottla.streams.errors import QueryFailed, StoreMissing
+from ottla.streams.errors import BadTopology, QueryFailed, StoreMissing
 from ottla.streams.lowering.build import Builder, BuiltQuery
 from ottla.streams.lowering.dead import MARK
 from ottla.streams.markers import wait_for_markers
+from ottla.streams.processor import WALL_CLOCK
 from ottla.streams.purge import Purge
 from ottla.streams.shipping import ship_functions
+from ottla.streams.topology.stateful import Process
 
 if TYPE_CHECKING:
     from ottla.streams.app import App
@@ -62,6 +64,7 @@ def run_available(
     app: App, spark: SparkSession, checkpoints: str, reading: dict[str, str]
 ) -> Running:
     """One query after the other: each finds all that those before it wrote."""
+    _refuse_wall_clocks(app)
     built = _prepared(app, spark, checkpoints, reading)
     running = Running(spark, checkpoints)
     together = max(1, spark.sparkContext.defaultParallelism)
@@ -74,6 +77,16 @@ def run_available(
     return running
 
 
+def _refuse_wall_clocks(app: App) -> None:
+    for node in app.topology:
+        if isinstance(node.operation, Process) and node.operation.time == WALL_CLOCK:
+            raise BadTopology(
+                f"{node.name}: its schedules follow the wall clock, for which Spark waits for ever:"
+                " what is available never comes to an end. Use time=STREAM_TIME, or start() and"
+                " stop()"
+            )
+
+
 def _prepared(
     app: App, spark: SparkSession, checkpoints: str, reading: dict[str, str]
 ) -> list[BuiltQuery]:
@@ -82,8 +95,8 @@ def _prepared(
     plan = app.plan()
     register(spark)
     ship_functions(app.topology)
+    built = Builder(spark, app.settings, reading).build(plan)  # finds mistakes, before all else
     internal_topics.prepare(app.settings, app.topology, plan)
-    built = Builder(spark, app.settings, reading).build(plan)
     for one in built:
         checkpoint.check(spark, checkpoints, one)
     return built

@@ -12,6 +12,7 @@ from ottla.client.settings.base import settings_from
 from ottla.client.settings.common import ClientSettings
 from ottla.runtime.os_runtime import OsRuntime
 from ottla.spark.clients import KeptClients
+from ottla.spark.first_contact import Patience, reach
 from ottla.spark.sink.options import SinkOptions
 
 T = TypeVar("T")
@@ -24,8 +25,10 @@ class Closable(Protocol):
 class SinkConnection:
     """A cluster, and the loop in whose thread it is used."""
 
-    def __init__(self, options: SinkOptions) -> None:
-        self._settings = settings_from(ClientSettings, options.cluster_options)
+    def __init__(self, options: SinkOptions, *, is_first: bool = False) -> None:
+        given = options.cluster_options
+        self._settings = settings_from(ClientSettings, given)
+        self._patience = Patience.of(given, self._settings) if is_first else None
         self._thread: LoopThread | None = None
         self._runtime: OsRuntime | None = None
         self._cluster: Cluster | None = None
@@ -67,7 +70,10 @@ class SinkConnection:
     async def _connect(self) -> None:
         self._runtime = OsRuntime()
         self._cluster = Cluster.of(self._settings, self._runtime)
-        await self._cluster.retrying(self._cluster.any_broker)
+        if self._patience is not None:
+            await reach(self._cluster, self._patience)
+        else:
+            await self._cluster.retrying(self._cluster.any_broker)
 
     async def _hang_up(self) -> None:
         if self._cluster is not None:
@@ -80,8 +86,11 @@ _kept: KeptClients[SinkConnection] = KeptClients()
 
 
 @contextmanager
-def connected(options: SinkOptions) -> Iterator[SinkConnection]:
-    """A connection for a while; if something fails meanwhile, the next one is a new one."""
+def connected(options: SinkOptions, *, is_first: bool = False) -> Iterator[SinkConnection]:
+    """A connection for a while; if something fails meanwhile, the next one is a new one.
+
+    `is_first`: nothing has been written yet, so that the address may be wrong.
+    """
     key = tuple(sorted(options.cluster_options.items()))
-    with _kept.borrow(key, lambda: SinkConnection(options)) as connection:
+    with _kept.borrow(key, lambda: SinkConnection(options, is_first=is_first)) as connection:
         yield connection

@@ -8,8 +8,9 @@ from dataclasses import dataclass
 from typing import Any, Final, Literal, cast, get_args
 
 from ottla.client.errors import BadSetting
-from ottla.client.settings.producer import ProducerOptions
-from ottla.spark.client_options import admin_options, producer_options
+from ottla.client.settings.base import settings_from
+from ottla.client.settings.producer import ProducerOptions, ProducerSettings
+from ottla.spark.client_options import PREFIX, admin_options, producer_options
 from ottla.spark.sink.decisions import LostPolicy
 
 Guarantee = Literal["exactly-once", "at-least-once"]
@@ -67,7 +68,7 @@ class SinkOptions:
             app,
             version,
         )
-        producer_options(given)  # what is wrong with them shows while the query is planned
+        _check_producer(given, guarantee)
         return found
 
     @property
@@ -97,12 +98,43 @@ def _check_names(given: Mapping[str, str]) -> None:
             raise BadSetting(name, f"is no option of the sink; did you mean {known[close[0]]}?")
 
 
+def _check_producer(given: Mapping[str, str], guarantee: Guarantee) -> None:
+    """What is wrong with its options shows while the query is planned."""
+    options = producer_options(given)
+    if guarantee == "exactly-once":
+        transactional: ProducerOptions = {**options, "transactional_id": "sink"}
+        try:
+            settings_from(ProducerSettings, transactional)
+        except BadSetting as error:
+            name = PREFIX + error.name.replace("_", ".")
+            needed = str(error).partition(" needs ")[2]
+            raise BadSetting(
+                name,
+                f"is {given[name]}, and exactly once needs {needed}: leave it out, or set "
+                "deliveryGuarantee to at-least-once",
+            ) from None
+    elif settings_from(ProducerSettings, options).required_acks == 0:
+        raise BadSetting(
+            f"{PREFIX}acks", "is 0: nobody would know of rows that are lost; use all, or 1"
+        )
+
+
 def _write_version(given: Mapping[str, str]) -> tuple[str | None, int]:
     app, version = given.get("txnappid"), given.get("txnversion")
     if app is None and version is None:
         return None, 0
-    if not app or version is None:
-        raise BadSetting("txnAppId", "and txnVersion are given together, or none of them")
+    if version is None:
+        raise BadSetting(
+            "txnVersion",
+            f"is missing: txnAppId is {app!r}, and each of its writes has a version, such as the "
+            "number of the batch in foreachBatch",
+        )
+    if not app:
+        raise BadSetting(
+            "txnAppId",
+            f"is missing: txnVersion is {version}, and it must say of which application; choose "
+            "a name that no other write has",
+        )
     try:
         number = int(version)
     except ValueError:

@@ -69,14 +69,19 @@ class TaskMessage(WriterCommitMessage):
 
 @ends_task
 def write_once(
-    options: SinkOptions, rows: Rows, place: Place, batches: Iterable[pa.RecordBatch]
+    options: SinkOptions,
+    rows: Rows,
+    place: Place,
+    batches: Iterable[pa.RecordBatch],
+    *,
+    is_first: bool = False,
 ) -> TaskMessage:
     """All rows in a transaction, prepared; the driver ends it. Without rows there is none."""
     filled = (batch for batch in batches if batch.num_rows)
     first = next(filled, None)
     if first is None:
         return TaskMessage(place)
-    with connected(options) as connection:
+    with connected(options, is_first=is_first) as connection:
         task = TaskTransaction(connection.cluster, options, rows, place)
         if connection.call(task.may_leave_out):
             for _ in filled:  # Spark would not use a worker again that has not read all
@@ -92,10 +97,14 @@ def write_once(
 
 @ends_task
 def write_at_least_once(
-    options: SinkOptions, rows: Rows, batches: Iterable[pa.RecordBatch]
+    options: SinkOptions,
+    rows: Rows,
+    batches: Iterable[pa.RecordBatch],
+    *,
+    is_first: bool = False,
 ) -> TaskMessage:
     """All rows, acknowledged; if the task is run again, they are there twice."""
-    with connected(options) as connection:
+    with connected(options, is_first=is_first) as connection:
         task = Delivery(connection.cluster, options, rows)
         with connection.using(task):
             connection.call(task.begin)

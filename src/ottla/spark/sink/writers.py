@@ -50,22 +50,35 @@ class StreamWriter(DataSourceStreamArrowWriter):
         self._checkpoint = self._options.given.get("checkpointlocation", "")
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
+        context = _task()
+        is_first = context.getLocalProperty(BATCH) == "0"
         if not self._options.is_exactly_once:
-            return write_at_least_once(self._options, self._rows, iterator)
-        return write_once(self._options, self._rows, _place_in_stream(_task()), iterator)
+            return write_at_least_once(self._options, self._rows, iterator, is_first=is_first)
+        place = _place_in_stream(context)
+        return write_once(self._options, self._rows, place, iterator, is_first=is_first)
 
     def commit(self, messages: Messages, batchId: int) -> None:
         write, policy = _write_of(messages), self._options.lost
         if write is not None:
             remember(self._checkpoint, write.app)
-            _end(self._options, write.app, lambda ledger: committing.commit(ledger, write, policy))
+            _end(
+                self._options,
+                write.app,
+                lambda ledger: committing.commit(ledger, write, policy),
+                is_first=batchId == 0 and not write.parts,  # tasks without rows ask nobody
+            )
 
     def abort(self, messages: Messages, batchId: int) -> None:
         if not self._options.is_exactly_once:
             return
         write = _write_of(messages) or self._nothing_told(batchId)
         if write is not None:
-            _end(self._options, write.app, lambda ledger: committing.abort(ledger, write))
+            _end(
+                self._options,
+                write.app,
+                lambda ledger: committing.abort(ledger, write),
+                is_first=batchId == 0,
+            )
 
     def _nothing_told(self, batch: int) -> Write | None:
         """A query that is stopped ends its tasks, which may have opened transactions before."""
@@ -85,12 +98,23 @@ class BatchWriter(DataSourceArrowWriter):
         self._turn = 0
         self._shares_run = False
         self._is_done = False
+        # Later versions are those of a query at work, which outlives brokers that are away.
+        self._is_first = self._options.version == 0
         if self._options.app is not None:
             self._plan(self._options.app, self._options.version)
+        else:
+            # Every task would find it out by itself, and tell it by pages of Java.
+            with connected(self._options, is_first=True):
+                pass
 
     def _plan(self, app: str, version: int) -> None:
         """Before any task begins: finish what was decided about this version, if it was."""
-        head = _end(self._options, app, lambda ledger: committing.finish(ledger, version))
+        head = _end(
+            self._options,
+            app,
+            lambda ledger: committing.finish(ledger, version),
+            is_first=self._is_first,
+        )
         self._turn = head.turn + 1
         # The ids of a run may be used again if no decision needs them any more.
         self._shares_run = head.version < version
@@ -98,12 +122,13 @@ class BatchWriter(DataSourceArrowWriter):
 
     def write(self, iterator: Iterator[pa.RecordBatch]) -> WriterCommitMessage:
         if not self._options.is_exactly_once:
-            return write_at_least_once(self._options, self._rows, iterator)
+            return write_at_least_once(self._options, self._rows, iterator, is_first=self._is_first)
         if self._is_done:
             for _ in iterator:  # Spark would not use a worker again that has not read all
                 pass
             return TaskMessage()
-        return write_once(self._options, self._rows, self._place(_task()), iterator)
+        place = self._place(_task())
+        return write_once(self._options, self._rows, place, iterator, is_first=self._is_first)
 
     def _place(self, context: TaskContext) -> Place:
         group = context.getLocalProperty(JOB_GROUP) if self._shares_run else None
@@ -132,11 +157,17 @@ class BatchWriter(DataSourceArrowWriter):
         told = _write_of(messages, planned=True)
         write = told or Write(app, self._options.version, self._turn, "", (), planned=True)
         undo = committing.abort_all if self._options.app is None else committing.abort
-        _end(self._options, app, lambda ledger: undo(ledger, write))
+        _end(self._options, app, lambda ledger: undo(ledger, write), is_first=self._is_first)
 
 
-def _end(options: SinkOptions, app: str, work: Callable[[BrokerLedger], Awaitable[T]]) -> T:
-    with connected(options) as connection:
+def _end(
+    options: SinkOptions,
+    app: str,
+    work: Callable[[BrokerLedger], Awaitable[T]],
+    *,
+    is_first: bool = False,
+) -> T:
+    with connected(options, is_first=is_first) as connection:
         ledger = BrokerLedger(connection.cluster, options, app)
         with connection.using(ledger):
             return connection.call(lambda: work(ledger))

@@ -46,7 +46,7 @@ class OffsetFinder:
 
     def _connected(self) -> SourceClient:
         if self._client is None:
-            client = SourceClient(self._options.client)
+            client = SourceClient(self._options.client, is_first=True)
             client.start()
             self._client = client
         return self._client

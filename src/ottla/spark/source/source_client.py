@@ -21,16 +21,21 @@ from ottla.client.settings.consumer import ConsumerOptions, ConsumerSettings
 from ottla.client.values import TopicPartition
 from ottla.protocol.errors import KafkaError
 from ottla.runtime.os_runtime import OsRuntime
+from ottla.spark.first_contact import Patience, reach
 from ottla.spark.source.fetching import Answer, Asked, Fetching
 
 T = TypeVar("T")
 
 
 class SourceClient(BlockingClient):
-    """Use `start()` and `close()`. Its calls wait, but for `begin_fetch`."""
+    """Use `start()` and `close()`. Its calls wait, but for `begin_fetch`.
 
-    def __init__(self, options: ConsumerOptions) -> None:
+    `is_first`: nobody has talked to the cluster yet, so that its address may be wrong.
+    """
+
+    def __init__(self, options: ConsumerOptions, *, is_first: bool = False) -> None:
         self.settings = settings_from(ConsumerSettings, options)
+        self._patience = Patience.of(options, self.settings) if is_first else None
         self._runtime: OsRuntime | None = None
         self._cluster: Cluster | None = None
         self._fetching: Fetching | None = None
@@ -45,7 +50,10 @@ class SourceClient(BlockingClient):
         self._runtime = OsRuntime()
         self._cluster = Cluster.of(self.settings, self._runtime)
         try:
-            await self._cluster.retrying(self._cluster.any_broker)
+            if self._patience is not None:
+                await reach(self._cluster, self._patience)
+            else:
+                await self._cluster.retrying(self._cluster.any_broker)
         except BaseException:
             await self._disconnect()
             raise

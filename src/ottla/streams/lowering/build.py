@@ -16,7 +16,8 @@ from ottla.streams.errors import BadTopology
 from ottla.streams.lowering.dead import DeadLetters
 from ottla.streams.lowering.flow import Flow
 from ottla.streams.lowering.frame import Frame, complete
-from ottla.streams.lowering.global_join import GlobalTables
+from ottla.streams.lowering.global_join import EmptyTables, GlobalTables
+from ottla.streams.lowering.mistakes import mistakes_of
 from ottla.streams.lowering.reading import parsed, read, start_of
 from ottla.streams.lowering.root import Lowered
 from ottla.streams.lowering.stateful import lower_root
@@ -64,7 +65,8 @@ class BuiltQuery:
 
     def learn(self, spark: SparkSession) -> None:
         """Try it on no records: mistakes are found, and the forms of internal topics known."""
-        flow, _ = self._flow(spark.createDataFrame([], self.data.schema))
+        nothing = spark.createDataFrame([], self.data.schema)
+        flow, _ = self._flow(nothing, EmptyTables(spark, self.settings))
         for output in self.query.outputs:
             frame = flow.at(output.node)
             if frame is None:
@@ -79,22 +81,24 @@ class BuiltQuery:
                 )
 
     def _rows(self, batch: DataFrame) -> list[DataFrame]:
-        flow, dead = self._flow(batch)
+        flow, dead = self._flow(batch, self.tables)
         return all_rows(self.query.outputs, flow, dead)
 
-    def _flow(self, batch: DataFrame) -> tuple[Flow, DeadLetters]:
+    def _flow(self, batch: DataFrame, tables: GlobalTables) -> tuple[Flow, DeadLetters]:
         dead = DeadLetters(self.settings.dead_letters)
         if self.lowered is None or self.query.root is None:
             entering = {
                 entry.node: parsed(batch, entry, self.serdes, dead) for entry in self.query.inputs
             }
-            return Flow(entering, dead, self.tables), dead
+            return Flow(entering, dead, tables), dead
         if _DEAD in batch.columns:
             dead.letters.append(batch.filter(F.col(_DEAD).isNotNull()).select(f"{_DEAD}.*"))
             batch = batch.filter(F.col(_DEAD).isNull()).drop(_DEAD)
         frame = self.lowered.frame.having(batch)
-        finished = self.lowered.finish(frame, dead) if self.lowered.finish else frame
-        return Flow({self.query.root: finished}, dead, self.tables), dead
+        if self.lowered.finish:
+            with mistakes_of(self.query.root, batch):
+                frame = self.lowered.finish(frame, dead)
+        return Flow({self.query.root: frame}, dead, tables), dead
 
 
 class Builder:

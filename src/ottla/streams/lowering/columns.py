@@ -68,6 +68,11 @@ class ColumnRecord:
         if "__topic" in schema.names:
             self.topic = F.col("__topic")
 
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        raise BadTopology(f"a record has no {name!r}; it has: {', '.join(vars(self))}")
+
 
 def column(given: Any) -> Column:
     """What a lambda gave, as a column: dicts become rows, lists arrays, other values constants.

@@ -7,6 +7,7 @@ from collections.abc import Mapping
 from ottla.streams.lowering.dead import DeadLetters
 from ottla.streams.lowering.frame import Frame
 from ottla.streams.lowering.global_join import GlobalTables, join_global
+from ottla.streams.lowering.mistakes import mistakes_of
 from ottla.streams.lowering.stateless import Step, lower, merge
 from ottla.streams.plan.plan import starts
 from ottla.streams.topology.stateless import JoinGlobal, Merge
@@ -45,5 +46,6 @@ class Flow:
         if frame is None:
             return None
         if isinstance(operation, JoinGlobal):
-            return join_global(node, frame, self._tables, self._dead)
+            with mistakes_of(node, frame.data):
+                return join_global(node, frame, self._tables, self._dead)
         return lower(Step(node, frame, self._dead))

@@ -19,13 +19,17 @@ from ottla.streams.lowering.columns import column
 from ottla.streams.lowering.dead import DeadLetters
 from ottla.streams.lowering.frame import Frame
 from ottla.streams.lowering.joins import joined_in_columns, joined_in_python, pair_of
-from ottla.streams.lowering.reading import read_whole, typed
+from ottla.streams.lowering.reading import RAW, read_whole, typed
 from ottla.streams.operators import joins
 from ottla.streams.operators.global_tables import GlobalTable, stream_global
+from ottla.streams.operators.tables import latest
 from ottla.streams.settings import Settings
 from ottla.streams.topology.ends import GlobalSource
 from ottla.streams.topology.stateless import JoinGlobal
 from ottla.streams.topology.topology import Node
+
+_PATIENT = {"kafka.default.api.timeout.ms": "60000"}
+"""A query that is at work waits for brokers that are away."""
 
 
 class GlobalTables:
@@ -49,7 +53,9 @@ class GlobalTables:
         """A row that is not of its form stops the query: there is no batch it would belong to."""
 
         def read() -> DataFrame:
-            raw = read_whole(self._spark, operation.topic, self._settings.to_spark())
+            raw = read_whole(
+                self._spark, operation.topic, {**_PATIENT, **self._settings.to_spark()}
+            )
             return typed(raw, operation.key, operation.value, node.name, DeadLetters(None))
 
         return read
@@ -74,6 +80,16 @@ class GlobalTables:
     def close(self) -> None:
         for table in self._tables.values():
             table.close()
+
+
+class EmptyTables(GlobalTables):
+    """The same without rows, and without a cluster: to see whether what is joined fits."""
+
+    def rows(self, node: Node) -> DataFrame:
+        operation = node.operation
+        assert isinstance(operation, GlobalSource)
+        nothing = self._spark.createDataFrame([], RAW)
+        return latest(typed(nothing, operation.key, operation.value, node.name, DeadLetters(None)))
 
 
 def join_global(node: Node, frame: Frame, tables: GlobalTables, dead: DeadLetters) -> Frame:

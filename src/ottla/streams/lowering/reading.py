@@ -11,6 +11,7 @@ from ottla.streams.errors import BadTopology
 from ottla.streams.lowering.columns import column
 from ottla.streams.lowering.dead import DeadLetters, Failure
 from ottla.streams.lowering.frame import COLUMNS, HEADERS, Frame
+from ottla.streams.lowering.mistakes import mistakes_of
 from ottla.streams.plan import Input
 from ottla.streams.serdes import Serde
 from ottla.streams.topology.ends import Source
@@ -57,9 +58,11 @@ def parsed(raw: DataFrame, entry: Input, serdes: Serdes, dead: DeadLetters) -> F
         assert isinstance(operation, Source)
         key, value = operation.key, operation.value
     mine = raw.filter(F.col("topic").isin(list(entry.topics)))
-    frame = Frame(typed(mine, key, value, entry.node.name, dead), key, value)
+    with mistakes_of(entry.node):
+        frame = Frame(typed(mine, key, value, entry.node.name, dead), key, value)
     if entry.internal is None and isinstance(operation, Source) and operation.timestamp:
-        return _timed(frame, operation)
+        with mistakes_of(entry.node, frame.data):
+            return _timed(frame, operation)
     return frame
 
 

@@ -15,6 +15,7 @@ from ottla.streams.lowering import joins
 from ottla.streams.lowering.columns import Fields, column
 from ottla.streams.lowering.dead import DeadLetters
 from ottla.streams.lowering.frame import Frame, complete
+from ottla.streams.lowering.mistakes import mistakes_of
 from ottla.streams.lowering.processing import process
 from ottla.streams.lowering.root import Lowered, Root, setting_aside
 from ottla.streams.lowering.values import python_value
@@ -38,11 +39,9 @@ def lower_root(
     sets_aside: bool,
 ) -> Lowered:
     worker = working_node(root)
-    try:
+    with mistakes_of(worker, *(frame.data for frame in inputs)):
         given = Root(worker, inputs, worker is not root, spark, options, sets_aside)
         return _lower(worker.operation, given)
-    except ValueError as error:
-        raise BadTopology(f"{root.name}: {error}") from error
 
 
 @singledispatch

@@ -13,6 +13,7 @@ from ottla.streams.errors import BadTopology
 from ottla.streams.lowering.columns import column, pair, pairs
 from ottla.streams.lowering.dead import DeadLetters
 from ottla.streams.lowering.frame import COLUMNS, Frame
+from ottla.streams.lowering.mistakes import mistakes_of
 from ottla.streams.lowering.per_record import Expand, call
 from ottla.streams.lowering.values import PythonRecord
 from ottla.streams.serdes import Int, Serde
@@ -39,10 +40,8 @@ class Step:
 
 
 def lower(step: Step) -> Frame:
-    try:
+    with mistakes_of(step.node, step.frame.data):
         return _lower(step.node.operation, step)
-    except BadTopology as error:
-        raise BadTopology(f"{step.node.name}: {error}") from None
 
 
 @singledispatch

@@ -41,12 +41,11 @@ _Text = Row("row")
 
 @dataclass(frozen=True)
 class Input:
-    """A frame that goes in. `due` is the end of a record's window; `value` None: the column."""
+    """A frame that goes in. `due` is the end of a record's window."""
 
     frame: DataFrame
     side: int = 0
     due: Column | None = None
-    value: Column | None = None
     headers: bool = False
 
 
@@ -93,7 +92,7 @@ def _rows(given: Input, grace_ms: int | None, buckets: int) -> DataFrame:
         F.coalesce("__topic", F.lit("")),
         F.lit("") if headers is None else headers,
         packed(F.col("key")),
-        packed(F.col("value") if given.value is None else given.value),
+        packed(F.col("value")),
     ]
     row = F.concat_ws(PART, *(field.cast("string") for field in fields))
     # Spark has no hash of maps.

@@ -81,14 +81,6 @@ def process(
     return in_parts(text).select(*shown)
 
 
-def ends_by_itself(settings: Settings) -> bool:
-    """Whether a query that processes what is there (available-now) comes to an end.
-
-    With wall-clock time Spark always expects another timer, and waits for it for ever.
-    """
-    return settings.time != WALL_CLOCK
-
-
 def _check(settings: Settings) -> None:
     if settings.time not in _MODES:
         raise ValueError(f"time is {settings.time!r}: it must be {STREAM_TIME!r} or {WALL_CLOCK!r}")

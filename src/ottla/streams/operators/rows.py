@@ -10,21 +10,6 @@ from ottla.streams.operators.operator import Operator, State, Step
 from ottla.streams.operators.packing import NOTHING, Codec
 from ottla.streams.operators.records import Record, Result
 
-_PRESENT = "1"
-
-
-class Presence(Operator):
-    """A row passes; deleting one that never was there does not."""
-
-    def take(self, key: str, state: State | None, records: Sequence[Record], now: int) -> Step:
-        last = records[-1]
-        if last.value == NOTHING:
-            deleted = [Result(key, NOTHING, last.time, origin=last, headers=last.headers)]
-            return Step(None, deleted if state else ())
-        result = Result(key, last.value, last.time, origin=last, headers=last.headers)
-        # Only whether the row is there is remembered.
-        return Step(State(_PRESENT, 0), [result])
-
 
 class Changes(Operator):
     """What a row was before the batch, and what it is after it."""

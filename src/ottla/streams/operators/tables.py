@@ -16,7 +16,7 @@ from ottla.streams.operators.engine import BUCKETS, Columns, Input, run
 from ottla.streams.operators.failures import Guard
 from ottla.streams.operators.frames import with_place
 from ottla.streams.operators.packing import Codec
-from ottla.streams.operators.rows import Changes, Presence, TableFold
+from ottla.streams.operators.rows import Changes, TableFold
 
 
 def latest(changelog: DataFrame) -> DataFrame:
@@ -29,20 +29,6 @@ def latest(changelog: DataFrame) -> DataFrame:
     newest = F.max_by(F.struct(*rest), F.struct("__offset", "timestamp", "__partition"))
     rows = frame.groupBy("key").agg(newest.alias("row")).select("key", "row.*")
     return rows.filter(F.col("value").isNotNull()).select(*frame.columns)
-
-
-def filter_table(changelog: DataFrame, predicate: Column, *, buckets: int = BUCKETS) -> DataFrame:
-    """The rows that pass. One that no longer does is deleted, if it was there before."""
-    value = F.when(predicate, F.col("value"))
-    used = changelog.filter(F.col("key").isNotNull())
-    text = run([Input(used, value=value, headers=True)], Presence(), buckets=buckets)
-    return _plain(text, changelog.schema)
-
-
-def map_values(changelog: DataFrame, mapper: Callable[[Column], Column]) -> DataFrame:
-    """Deleted rows stay deleted: the mapper does not see them. Needs no state."""
-    value = F.col("value")
-    return changelog.withColumn("value", F.when(value.isNotNull(), mapper(value)))
 
 
 def changes(changelog: DataFrame, *, buckets: int = BUCKETS) -> DataFrame:

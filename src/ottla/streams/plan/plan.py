@@ -18,6 +18,7 @@ from collections.abc import Sequence
 from dataclasses import dataclass
 
 from ottla.streams.errors import BadTopology
+from ottla.streams.plan.circles import refuse_endless
 from ottla.streams.topology.ends import Repartition, Sink, Source
 from ottla.streams.topology.stateful import SuppressUntilClosed
 from ottla.streams.topology.stateless import JoinGlobal
@@ -108,6 +109,7 @@ def origins(node: Node) -> tuple[Node, ...]:
 def make_plan(topology: Topology, app: str) -> Plan:
     if not any(isinstance(node.operation, Sink) for node in topology):
         raise BadTopology(f"the application {app!r} writes nothing: end a stream with .to(topic)")
+    refuse_endless(topology)
     return _Planner(topology, app).plan()
 
 

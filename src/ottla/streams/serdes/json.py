@@ -10,6 +10,7 @@ from __future__ import annotations
 from functools import cached_property
 from typing import TYPE_CHECKING
 
+from ottla.streams.errors import BadTopology
 from ottla.streams.serdes.serde import Parsed, Serde
 
 if TYPE_CHECKING:
@@ -33,11 +34,18 @@ class Json(Serde):
 
     @cached_property
     def _type(self) -> DataType:
+        from pyspark.errors import ParseException
         from pyspark.sql.types import DataType
 
         if isinstance(self._schema, DataType):
             return self._schema
-        return DataType.fromDDL(self._schema)
+        try:
+            return DataType.fromDDL(self._schema)
+        except ParseException as error:
+            problem = str(error).partition("SQLSTATE")[0].strip()
+            raise BadTopology(
+                f"Json({self._schema!r}): Spark takes this for no schema: {problem}"
+            ) from None
 
     def spark_type(self) -> DataType:
         return self._type

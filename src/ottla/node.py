@@ -339,8 +339,8 @@ def _connected_peers(runtime: Runtime) -> Peers:
 
 
 def _belongs(log: Log, image: MetadataImage, node_id: int) -> bool:
-    """Whether a log on disk is that of a replica here. It is not if its topic was deleted (there may
-    be another of the same name by now) or the replica moved away, while the node was down."""
+    """Whether a log on disk is that of a replica here. It is not if its topic was deleted (there
+    may be another of the same name by now) or the replica moved away, while the node was down."""
     topic = image.topics.get(log.topic)
     if topic is None or log.topic_id not in (None, topic.id):
         return False

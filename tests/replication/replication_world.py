@@ -21,8 +21,9 @@ from ottla.records.header import batches, read_header
 from ottla.records.reader import read_records
 from ottla.records.record import Record
 from ottla.replication.cluster_view import ClusterView
+from ottla.replication.follower_fetch import FollowerFetch
 from ottla.replication.leader_state import Proposal
-from ottla.replication.partition import FollowerFetch, Partition
+from ottla.replication.partition import Partition
 from ottla.sim.disk import Faults, Machinery, SimDisk
 from ottla.sim.process import Process
 from ottla.sim.trace import Trace

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from ottla.metadata.image import EMPTY_IMAGE, BrokerImage, Endpoint, MetadataImage
@@ -61,8 +61,3 @@ class ClusterView:
     def has_partition(self, topic_id: bytes, index: int) -> bool:
         topic = self.image.topics_by_id.get(topic_id)
         return topic is not None and index in topic.partitions
-
-    def leaders(self, broker_ids: Iterable[int], listener: str) -> list[tuple[int, Endpoint]]:
-        """The addresses that an answer names beside the leaders it sends its reader to."""
-        found = ((broker_id, self.endpoint(broker_id, listener)) for broker_id in broker_ids)
-        return [(broker_id, endpoint) for broker_id, endpoint in found if endpoint is not None]

@@ -12,7 +12,6 @@ from ottla.protocol.errors import ErrorCode
 
 NO_SESSION: Final = 0
 INITIAL_EPOCH: Final = 0
-FINAL_EPOCH: Final = -1
 EPOCH_MAX: Final = 0x7FFFFFFF
 
 Key = tuple[bytes, int]

@@ -54,14 +54,12 @@ def after_out_of_range(end_offset: int, leader_start: int, leader_end: int) -> O
 class FetchState:
     """One partition that is being followed, between two fetches."""
 
-    __slots__ = ("fetching_at", "index", "lag", "leader_epoch", "paused_until", "topic_id")
+    __slots__ = ("fetching_at", "index", "lag", "leader_epoch", "topic_id")
 
     def __init__(self, topic_id: bytes, index: int, leader_epoch: int) -> None:
         self.topic_id = topic_id
         self.index = index
         self.leader_epoch = leader_epoch
-        self.paused_until = 0.0
-        """After an error: not asked for before this moment of the clock."""
         self.lag: int | None = None
         """Behind the leader's high watermark by so many offsets; None before the first answer."""
         self.fetching_at = UNDEFINED

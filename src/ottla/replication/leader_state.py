@@ -90,9 +90,6 @@ class Proposal(NamedTuple):
     leader_epoch: int
     partition_epoch: int
 
-    def adds(self, isr: tuple[int, ...]) -> frozenset[int]:
-        return frozenset(self.isr).difference(isr)
-
 
 # The controller says: this was not done, and what you know is current.
 NOT_DONE: Final = frozenset({ErrorCode.OPERATION_NOT_ATTEMPTED, ErrorCode.INELIGIBLE_REPLICA})

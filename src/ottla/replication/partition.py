@@ -12,13 +12,14 @@ settled is committed.
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, NamedTuple, Protocol
+from typing import TYPE_CHECKING, NamedTuple
 
 from ottla.buffers import Buffer
 from ottla.metadata.image import PartitionImage
 from ottla.protocol.errors import ErrorCode, KafkaError
 from ottla.records.control import end_txn_marker
 from ottla.records.header import TRANSACTIONAL_BIT, BatchHeader, read_header
+from ottla.replication.follower_fetch import FollowerFetch, Reader
 from ottla.replication.following import FollowingReplica
 from ottla.replication.leader_state import LeaderState
 from ottla.replication.replica import NEVER, Waiter
@@ -35,39 +36,7 @@ from ottla.storage.verification import Verification
 if TYPE_CHECKING:
     from ottla.replication.cluster_view import ClusterView
 
-__all__ = ["FollowerFetch", "Partition", "Reader", "TransactionEnd", "Waiter"]
-
-
-class Reader(Protocol):
-    """The fetch session of one follower, as far as this partition is in it."""
-
-    def appended(self, partition: Partition, offset: int) -> None:
-        """There is more to copy, from `offset` on."""
-        ...
-
-    def marked(self, partition: Partition) -> None:
-        """The high watermark moved."""
-        ...
-
-    def moved_start(self, partition: Partition) -> None:
-        """Records were deleted: that is to be told soon."""
-        ...
-
-    def disturbed(self, partition: Partition) -> None:
-        """This broker no longer leads it, or not in the same epoch, or it went offline."""
-        ...
-
-
-class FollowerFetch(NamedTuple):
-    """What a follower says of itself when it asks for records."""
-
-    follower_id: int
-    broker_epoch: int
-    leader_epoch: int
-    offset: int
-    last_epoch: int
-    """The epoch of its last record, -1 if it has none."""
-    log_start_offset: int
+__all__ = ["Partition", "TransactionEnd", "Waiter"]
 
 
 class TransactionEnd(NamedTuple):
@@ -89,7 +58,6 @@ class Partition(FollowingReplica):
         "isr",
         "leading",
         "min_insync_replicas",
-        "partition_epoch",
         "readers",
         "replica_count",
     )
@@ -108,7 +76,6 @@ class Partition(FollowingReplica):
         self.is_leader = view is None
         self.isr: tuple[int, ...] = ()
         self.replica_count = 1
-        self.partition_epoch = -1
         self.min_insync_replicas = 1
         self.leading: LeaderState | None = None
         """The followers, while this broker leads and has any."""
@@ -175,7 +142,6 @@ class Partition(FollowingReplica):
         if assigned.leader_epoch < self.leader_epoch:
             return False
         self.replica_count = len(assigned.replicas)
-        self.partition_epoch = max(self.partition_epoch, assigned.partition_epoch)
         if self.leading is None:
             self.isr = assigned.isr
         return True
@@ -183,7 +149,6 @@ class Partition(FollowingReplica):
     def _take_isr(self) -> None:
         if self.leading is not None:
             self.isr = self.leading.isr
-            self.partition_epoch = self.leading.partition_epoch
 
     def _stop_readers(self) -> None:
         readers, self.readers = self.readers, {}

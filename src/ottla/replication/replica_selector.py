@@ -9,7 +9,6 @@ if TYPE_CHECKING:
     from ottla.replication.partition import Partition
 
 RACK_AWARE: Final = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
-LEADER: Final = "org.apache.kafka.common.replica.LeaderSelector"
 NO_PREFERENCE: Final = -1
 
 

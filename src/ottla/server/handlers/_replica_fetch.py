@@ -13,7 +13,8 @@ from ottla.protocol.messages.fetch import (
     LeaderIdAndEpoch,
     PartitionData,
 )
-from ottla.replication.partition import FollowerFetch, Partition
+from ottla.replication.follower_fetch import FollowerFetch
+from ottla.replication.partition import Partition
 from ottla.server.pending import Pending
 from ottla.server.replica_sessions import FollowedPartition, ReplicaSession
 

@@ -16,6 +16,7 @@ from ottla.peers.peers import PeerError
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.api_versions import ApiVersionsRequest
 from ottla.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest
+from ottla.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from ottla.protocol.messages.describe_cluster import DescribeClusterRequest
 from ottla.protocol.messages.incremental_alter_configs import (
     AlterableConfig,
@@ -61,6 +62,26 @@ def test_a_topic_is_created_through_any_broker_and_known_to_all(
                 assert {partition.leader for partition in partitions} == set(ids)
 
     with_cluster(tmp_path, test, roles)
+
+
+def test_a_topic_is_known_to_the_broker_that_was_asked_for_it(tmp_path: Path) -> None:
+    async def test(cluster: Cluster) -> None:
+        follower = cluster.follower
+        for number in range(20):
+            topic = CreatableTopic(name=f"t{number}", num_partitions=1, replication_factor=1)
+            request = CreateTopicsRequest(topics=[topic], timeout_ms=5_000)
+            answer = await cluster.peers.post(*follower.addresses[0], request, timeout_ms=5_000)
+            assert answer.topics[0].error_code == 0
+            assert topic.name in follower.metadata.image.topics
+        trial = CreateTopicsRequest(
+            topics=[CreatableTopic(name="trial", num_partitions=1, replication_factor=1)],
+            timeout_ms=5_000,
+            validate_only=True,
+        )
+        async with asyncio.timeout(1.5):
+            await cluster.peers.post(*follower.addresses[0], trial, timeout_ms=5_000)
+
+    with_cluster(tmp_path, test)
 
 
 @pytest.mark.parametrize("roles", [(BOTH,) * 3, ("controller",) + ("broker",) * 3])

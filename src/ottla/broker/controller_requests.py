@@ -72,10 +72,12 @@ class ControllerRequests:
         request = auto_create_request(names, self.config, brokers)
         response: CreateTopicsResponse = await self._ask(request)
         there = (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS)
-        await self._seen([topic.name for topic in response.topics if topic.error_code in there])
+        await self.known([topic.name for topic in response.topics if topic.error_code in there])
         return response
 
-    async def _seen(self, names: Iterable[str]) -> None:
+    async def known(self, names: Iterable[str]) -> None:
+        """Returns when these topics, which the controller has made, are in the image of this
+        broker; after a while also if not."""
         waiting = []
         for name in names:
             if name not in self._metadata.image.topics:

@@ -125,7 +125,7 @@ def handler(key: ApiKey, kind: str) -> Callable[..., Any]:
     if key in FORWARDED:
         from ottla.server.forwarding import forwarding
 
-        return forwarding(handle, getattr(module, "refuse", None))
+        return forwarding(module)
     return handle
 
 

@@ -6,6 +6,7 @@ They are sent on in the version that the client speaks, so that nothing of them 
 from __future__ import annotations
 
 from collections.abc import Callable
+from types import ModuleType
 from typing import TYPE_CHECKING, Any
 
 from ottla.protocol.errors import KafkaError
@@ -18,13 +19,21 @@ Refuse = Callable[[Any, KafkaError], Any]
 """(request, error) -> the answer that tells of the error, where it is not a field of the answer."""
 
 
-def forwarding(handle: Callable[..., Any], refuse: Refuse | None) -> Callable[..., Any]:
-    """The handler of a broker, for an API of the controller."""
+def forwarding(module: ModuleType) -> Callable[..., Any]:
+    """The handler of a broker, for an API of the controller. Its module may have, beside `handle`,
+    `refuse`, and `settle(context, request, response)`: waits until what was done is known here."""
+    handle: Callable[..., Any] = module.handle
+    refuse: Refuse | None = getattr(module, "refuse", None)
+    settle = getattr(module, "settle", None)
+
+    async def ask(context: RequestContext, request: Message) -> Any:
+        response = await forward(context, request, refuse)
+        if settle is not None:
+            await settle(context, request, response)
+        return response
 
     def serve(context: RequestContext, request: Message) -> Any:
-        if context.node.metadata.is_leader:
-            return handle(context, request)
-        return forward(context, request, refuse)
+        return (handle if context.node.metadata.is_leader else ask)(context, request)
 
     return serve
 

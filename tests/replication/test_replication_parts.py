@@ -8,6 +8,7 @@ import pytest
 
 from ottla.metadata.image import PartitionImage
 from ottla.protocol.errors import ErrorCode, KafkaError
+from ottla.protocol.messages.fetch import FetchPartition, FetchTopic
 from ottla.records.builder import build_batch
 from ottla.records.header import set_leader_epoch
 from ottla.records.record import Record
@@ -222,6 +223,20 @@ def test_sessions_of_an_earlier_life_of_a_follower_go() -> None:
     assert cache.resume(old.id, 1, 2) == ErrorCode.FETCH_SESSION_ID_NOT_FOUND
     assert cache.resume(other.id, 1, 3) is other
     assert cache.resume(other.id, 1, 3) == ErrorCode.INVALID_FETCH_SESSION_EPOCH
+
+
+def test_a_follower_that_registered_anew_is_looked_at_anew_in_all_partitions() -> None:
+    session = ReplicaSessionCache(random.Random(1)).create(2, broker_epoch=5)
+    wanted = FetchPartition(partition=0, fetch_offset=3)
+    session.update([FetchTopic(topic_id=A[0], partitions=[wanted])])
+    (followed,) = session.news
+    followed.moved = False
+    session.settled(followed)
+    session.take_epoch(5)
+    assert not session.news
+    session.take_epoch(6)
+    assert list(session.news) == [followed]
+    assert followed.moved
 
 
 # --- throttles and haste ------------------------------------------------------------------------

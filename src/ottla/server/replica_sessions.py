@@ -170,6 +170,15 @@ class ReplicaSession:
                     known.is_news = True
                     self.news[known] = None
 
+    def take_epoch(self, broker_epoch: int) -> None:
+        """The follower may have registered anew since: its leader has to know where it stands in
+        this life, or it could not join an ISR."""
+        if broker_epoch != self.broker_epoch:
+            self.broker_epoch = broker_epoch
+            for known in self.partitions.values():
+                known.moved = known.is_news = True
+                self.news[known] = None
+
     def forget(self, topics: Iterable[Any]) -> list[FollowedPartition]:
         gone = []
         for topic in topics:

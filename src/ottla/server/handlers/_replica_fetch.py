@@ -62,6 +62,7 @@ def handle(
         if isinstance(found, ErrorCode):
             return FetchResponse(error_code=int(found))
         session = found
+        session.take_epoch(broker_epoch)
     session.fetched_ms = node.replicas.view.now_ms()
     session.update(request.topics)
     for gone in session.forget(request.forgotten_topics_data):

@@ -23,7 +23,7 @@ from replicated import (
     until,
 )
 
-from ottla import Admin, KafkaError, Producer, TopicPartition
+from ottla import Admin, ConfigResource, KafkaError, Producer, ResourceType, TopicPartition
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic, ReplicaState
 from ottla.protocol.messages.produce import (
@@ -260,3 +260,30 @@ def test_a_fetch_from_an_earlier_life_of_a_follower_does_not_count() -> None:
         assert answer.error_code == ErrorCode.UNKNOWN_LEADER_EPOCH
 
     with_cluster(test)
+
+
+@pytest.mark.parametrize("side", ["leader", "follower"])
+def test_a_throttled_replica_catches_up_at_its_rate_and_no_faster(side: str) -> None:
+    rate = 400_000
+
+    async def test(cluster: AsyncCluster) -> None:
+        await create(cluster, **{f"{side}_replication_throttled_replicas": "*"})  # type: ignore[arg-type]
+        behind = followers_of(cluster)[0]
+        await cluster.kill(behind)
+        await until(lambda: behind not in isr(cluster))
+        async with Producer(bootstrap_servers=cluster.bootstrap_servers, acks="all") as producer:
+            for _ in range(150):
+                await producer.send("t", value=bytes(10_000))
+            await producer.flush()
+        async with Admin(bootstrap_servers=cluster.bootstrap_servers) as admin:
+            everywhere = ConfigResource(ResourceType.BROKER, "")
+            await admin.alter_config(everywhere, {f"{side}.replication.throttled.rate": str(rate)})
+        clock = asyncio.get_running_loop().time
+        begun = clock()
+        await cluster.start(behind)
+        await until(lambda: behind in isr(cluster))
+        # 1.5 MB, of which the first second's and one fetch more may come at once.
+        assert clock() - begun > 2.0
+
+    small = {"replication.quota.window.num": "2", "replica.fetch.response.max.bytes": "100000"}
+    with_cluster(test, settings=small)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 from collections.abc import Callable
+from itertools import combinations
 
 from ottla.metadata.image import EMPTY_IMAGE, MetadataImage
 from ottla.sim.cluster import promises
@@ -17,6 +18,9 @@ CALM_S_MAX = 25.0
 FORGET_S_MAX = 40.0
 LOOK_EVERY_S = 0.25
 BROKEN_S = 4.0
+ELECTION_S = 8.0
+WATCH_S = 0.0005
+"""A vote counts for more within a millisecond or two: then the next write to the disk covers it."""
 
 
 class PowerFailures:
@@ -27,6 +31,7 @@ class PowerFailures:
         self._outages = outages
         self.wants_calm = False
         """No other trouble may begin."""
+        self._swapping = False
         self.is_alone: Callable[[], bool] = lambda: True
         """Whether no other trouble is under way."""
 
@@ -66,6 +71,60 @@ class PowerFailures:
         await asyncio.sleep(self._chance.expovariate(1.0) * BROKEN_S)
         self._fleet.kill(node_id, power_loss=True)
         machine.faults.heal()
+
+    async def swap_majorities(self) -> None:
+        """The leader of the quorum is cut off. The moment another is elected, that one is, the
+        first comes back, and a voter loses power: who forgets a vote now gives it twice."""
+        voters = [node.id for node in self._fleet.shape.controllers]
+        away = self._quorum_leader()
+        if len(voters) != 3 or away is None or self._swapping:
+            return
+        self._swapping = True
+        try:
+            self._cut_off(away, voters)
+            elected = await self._next_leader([voter for voter in voters if voter != away])
+            self._mend(voters)
+            if elected is not None:
+                self._cut_off(elected, voters)
+                (forgetful,) = set(voters) - {away, elected}
+                await self._forget(forgetful)
+        finally:
+            self._mend(voters)
+            self._swapping = False
+
+    async def _forget(self, voter: int) -> None:
+        shape = next(node for node in self._fleet.shape.nodes if node.id == voter)
+        if not shape.is_broker or self._fleet.shape.synced:
+            with self._outages.taking(voter):
+                self._fleet.kill(voter, power_loss=True)
+                await asyncio.sleep(self._chance.random() * 0.3)
+                self._outages.start(voter)
+        await asyncio.sleep(self._chance.random() * ELECTION_S)
+
+    def _cut_off(self, voter: int, voters: list[int]) -> None:
+        for other in voters:
+            if other != voter:
+                self._world.network.partition(self._fleet.hosts[voter], self._fleet.hosts[other])
+
+    def _mend(self, voters: list[int]) -> None:
+        for one, other in combinations(voters, 2):
+            self._world.network.heal(self._fleet.hosts[one], self._fleet.hosts[other])
+
+    def _quorum_leader(self) -> int | None:
+        for node_id, node in self._fleet.running():
+            if node.metadata is not None and node.metadata.quorum.is_leader:
+                return node_id
+        return None
+
+    async def _next_leader(self, voters: list[int]) -> int | None:
+        """Who of these is elected, as soon as it is."""
+        for _ in range(int(ELECTION_S / WATCH_S)):
+            await asyncio.sleep(WATCH_S)
+            for node_id, node in self._fleet.running():
+                metadata = node.metadata
+                if node_id in voters and metadata is not None and metadata.quorum.is_leader:
+                    return node_id
+        return None
 
     # Without syncing: only while others make up for what is lost.
 

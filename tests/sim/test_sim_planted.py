@@ -28,14 +28,14 @@ CALM = Storm(30.0)
             planted_early_ack,
             5,
             {"nodes": 3, "storm": DEATHS},
-            "is committed|lost write",
+            "committed|lost write",
             id="acknowledges before replication",
         ),
         pytest.param(
             planted_truncation,
             20,
             {"nodes": 3, "storm": RESTARTS},
-            "is committed|lost write",
+            "committed|lost write",
             id="truncates by high watermark",
         ),
         pytest.param(

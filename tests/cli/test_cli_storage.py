@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 from bench.brokers import run_java
-from cli_tools import call
+from cli_tools import call, execute
 
 from ottla.metadata.bootstrap import read_bootstrap
 from ottla.protocol.metadata_records.feature_level_record import FeatureLevelRecord
@@ -155,3 +155,11 @@ def test_kafka_reads_what_was_formatted(tmp_path: Path, kafka_libs: Path) -> Non
         dumped = run_java(kafka_libs, decoder, "--cluster-metadata-decoder", "--files", place)
         assert "SnapshotFooter" in dumped.stdout
         assert "isvalid: false" not in dumped.stdout
+
+
+def test_a_controller_among_others_does_not_start_unformatted(tmp_path: Path) -> None:
+    several = "127.0.0.1:9093,127.0.0.1:9094"
+    file = properties(tmp_path, controller_quorum_bootstrap_servers=several)
+    outcome = execute("start", "--config", file)
+    assert outcome.code == 1
+    assert "run `ottla storage format`" in outcome.err

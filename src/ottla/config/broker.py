@@ -148,10 +148,12 @@ class BrokerConfig:
         if any(voter.id != self.node_id for voter in self.voters):
             return False
         own = [(listener.host, listener.port) for listener in self.controller_listeners]
-        return not self.bootstrap_controllers or any(
-            port == own_port and (is_everywhere(own_host) or own_host in ("", host))
+        return all(
+            any(
+                port == own_port and (is_everywhere(own_host) or own_host in ("", host))
+                for own_host, own_port in own
+            )
             for host, port in self.bootstrap_controllers
-            for own_host, own_port in own
         )
 
     @property

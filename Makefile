@@ -19,7 +19,7 @@ setup: $(RUN_READY)  ## install the command to .venv/bin/ottla, nothing else
 
 setup-spark: $(SPARK_READY)  ## and what pipelines need: PySpark, and Java where there is none
 
-demo: $(SPARK_READY)  ## card payments through a broker and Spark, live, and verified: ARGS="--chaos --seconds 90"
+demo: $(SPARK_READY)  ## card payments through three brokers and Spark, live, and verified: ARGS="--chaos --seconds 90"
 	@$(BIN)/ottla demo $(ARGS)
 
 test: $(DEV_READY)  ## every test but those of test-spark

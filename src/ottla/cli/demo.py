@@ -1,4 +1,4 @@
-"""`ottla demo`: a broker, payments, a pipeline on Spark, and a verdict."""
+"""`ottla demo`: a cluster, payments, a pipeline on Spark, and a verdict."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ def demo(
         float, typer.Option("--rate", "-r", min=10, help="Payments a second at the day's peak.")
     ] = 1000,
     chaos: Annotated[
-        bool, typer.Option("--chaos", help="Kill Spark and the broker in the middle of it.")
+        bool, typer.Option("--chaos", help="Kill Spark and a broker in the middle of it.")
     ] = False,
     seed: Annotated[int, typer.Option("--seed", help="Another one makes other payments.")] = 1,
     data: Annotated[
@@ -33,9 +33,9 @@ def demo(
         typer.Option("--data", "-d", help="A folder to keep all in; default: temporary."),
     ] = None,
 ) -> None:
-    """Card payments through a broker and Spark, live, and checked to the last cent.
+    """Card payments through a cluster and Spark, live, and checked to the last cent.
 
-    Starts a broker, sends payments (with fraud, latecomers, duplicates and nonsense among them),
+    Starts three brokers, sends payments (fraud, latecomers, duplicates and nonsense among them),
     runs a pipeline on Spark, and at the end works out in plain Python what must have come out. Ends
     with 1 if something is missing, doubled or wrong. Ctrl-C ends all of it; nothing is left behind.
 

@@ -15,7 +15,7 @@ from pathlib import Path
 START_TIMEOUT_S = 60.0
 STOP_TIMEOUT_S = 20.0
 FAMILY_PATIENCE_S = 5.0
-_READY = re.compile(r"ready in .* s: (127\.0\.0\.1:\d+)")
+_READY = re.compile(r"ready in .* s: ((?:127\.0\.0\.1:\d+, )+)")
 _PR_SET_PDEATHSIG = 1
 
 
@@ -100,46 +100,39 @@ class Child:
         return "\n".join(self.log.read_text(errors="replace").splitlines()[-lines:])
 
 
-class BrokerNode(Child):
-    """One broker. The port that was free at its first start is kept for the next ones."""
+class Cluster(Child):
+    """The brokers of the demo: `ottla start --nodes`, which starts a node again that dies."""
 
-    def __init__(self, number: int, folder: Path) -> None:
-        super().__init__(f"broker {number}", folder / f"broker-{number}.log")
-        self.address = "127.0.0.1:0"
-        self._data = folder / f"broker-{number}"
+    def __init__(self, folder: Path, nodes: int) -> None:
+        super().__init__("the cluster", folder / "cluster.log")
+        self.bootstrap = ""
+        self._data = folder / "cluster"
+        self._nodes = nodes
 
     def start(self) -> None:
-        mark = self.log.stat().st_size if self.log.exists() else 0
-        ottla = [sys.executable, "-m", "ottla.cli.main"]
-        self.launch([*ottla, "start", "--data", str(self._data), "--listener", self.address])
+        command = [sys.executable, "-m", "ottla.cli.main", "start", "--data", str(self._data)]
+        self.launch([*command, "--listener", "127.0.0.1:0", "--nodes", str(self._nodes)])
         deadline = time.monotonic() + START_TIMEOUT_S
         while time.monotonic() < deadline:
-            if found := _READY.search(self.log.read_text()[mark:]):
-                self.address = found.group(1)
+            if found := _READY.search(self.log.read_text()):
+                self.bootstrap = found.group(1).replace(" ", "").rstrip(",")
                 return
             if not self.running:
                 break
             time.sleep(0.02)
         raise ChildFailed(f"{self.name} did not start:\n{self.last_words()}")
 
-
-class Cluster:
-    """The brokers of the demo: one, as long as Ottla has no replication."""
-
-    def __init__(self, folder: Path, size: int = 1) -> None:
-        self.nodes = [BrokerNode(number, folder) for number in range(1, size + 1)]
-
-    def start(self) -> None:
-        for node in self.nodes:
-            node.start()
-
-    @property
-    def bootstrap(self) -> str:
-        return ",".join(node.address for node in self.nodes)
-
-    def end(self) -> None:
-        for node in self.nodes:
-            node.end()
+    def kill_node(self, number: int) -> None:
+        """`kill -9` of one broker; the command that looks after it starts it again in a second."""
+        listed = subprocess.run(
+            ["ps", "-A", "-o", "pid=,ppid=,args="], capture_output=True, text=True
+        )
+        for line in listed.stdout.splitlines():
+            pid, parent, command = line.split(maxsplit=2)
+            if int(parent) == self.process.pid and f"node{number}.properties" in command:
+                os.kill(int(pid), signal.SIGKILL)
+                return
+        raise ChildFailed(f"there is no broker {number} to kill:\n{self.last_words()}")
 
 
 def family_of(pid: int) -> list[int]:

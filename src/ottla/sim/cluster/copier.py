@@ -10,13 +10,12 @@ import asyncio
 from ottla.client.consumer.consumer import Consumer
 from ottla.client.producer.producer import Producer
 from ottla.client.values import AnyRecord, TopicPartition
-from ottla.sim.cluster.readers import Stretches, group_options
+from ottla.sim.cluster.readers import PAUSE_S, POLL_MS, Stretches, group_options
 from ottla.sim.cluster.work import Client, Work
 from ottla.sim.cluster.writers import CLOSE_MS, DELIVERY_MS, TRANSACTION_MS
 from ottla.sim.runtime import SimRuntime
 
 GROUP = "copiers"
-POLL_MS = 500
 
 
 class Copier(Client):
@@ -63,7 +62,7 @@ class Copier(Client):
                 if found:
                     await self._copy(producer, consumer, found)
                 self.work.did(self.name)
-                await asyncio.sleep(self.chance.expovariate(1.0) * 0.2)
+                await asyncio.sleep(self.chance.expovariate(1.0) * PAUSE_S)
         finally:
             await consumer.close(5000)
 

@@ -15,7 +15,8 @@ from ottla.sim.cluster.work import Client, Work
 from ottla.sim.history import Violation
 from ottla.sim.runtime import SimRuntime
 
-POLL_MS = 500
+POLL_MS = 1000
+PAUSE_S = 0.4
 
 
 class LoneReader(Client):
@@ -59,7 +60,7 @@ class LoneReader(Client):
                     consumer.seek(partition, place)
                     reader = self._stretch()
             self.work.did(self.name)
-            await asyncio.sleep(self.chance.expovariate(1.0) * 0.2)
+            await asyncio.sleep(self.chance.expovariate(1.0) * PAUSE_S)
 
     def _stretch(self) -> Reader:
         return self.work.history.reader(self.life, committed=self._committed)
@@ -135,7 +136,7 @@ class GroupMember(Client):
             if consumer.assignment() and self.chance.random() < 0.5:
                 await self.attempt(consumer.commit)
             self.work.did(self.name)
-            await asyncio.sleep(self.chance.expovariate(1.0) * 0.1)
+            await asyncio.sleep(self.chance.expovariate(1.0) * PAUSE_S)
 
 
 def group_options(group: str, protocol: str) -> dict[str, Any]:

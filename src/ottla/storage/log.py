@@ -158,9 +158,7 @@ class Log(ShapedLog):
         found = list(batches(data))
         return self.append_batches(found, now_ms) if found else None
 
-    def append_batches(
-        self, found: list[tuple[BatchHeader, memoryview]], now_ms: int
-    ) -> Appended:
+    def append_batches(self, found: list[tuple[BatchHeader, memoryview]], now_ms: int) -> Appended:
         """The same, with the batches found already: at least one."""
         if self.failure is not None:
             raise LogFailed(self.directory, self.failure)

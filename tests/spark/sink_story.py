@@ -191,7 +191,7 @@ class Story:
         self.feed()
         for step, one in zip(steps, armed, strict=True):
             if not self.is_struck(one["number"], step):
-                arm(self.folder, [])
+                (self.folder / "armed.json").unlink(missing_ok=True)
                 return False
             self.perform(step.action, one["number"])
         return True

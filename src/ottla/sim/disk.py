@@ -40,6 +40,11 @@ class Faults:
     struck: bool = False
     """Whether anything was broken since the last `heal`."""
 
+    @property
+    def is_quiet(self) -> bool:
+        rates = self.read_error_rate or self.write_error_rate or self.sync_error_rate
+        return not (rates or self.broken)
+
     def fail(self, path: str, *operations: str) -> None:
         self.broken[path] = frozenset(operations or ("read", "write", "sync", "name"))
 
@@ -50,6 +55,8 @@ class Faults:
         self.struck = False
 
     def strikes(self, operation: str, path: str, chance: random.Random) -> bool:
+        if self.is_quiet:
+            return False
         for prefix, operations in self.broken.items():
             if operation in operations and path.startswith(prefix):
                 self.struck = True

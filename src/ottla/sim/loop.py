@@ -12,7 +12,7 @@ import contextvars
 import heapq
 import random
 from collections import deque
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from typing import Any, TypeVar, TypeVarTuple
 
 from ottla.sim.process import PROCESS, Process, SimulatedCrash
@@ -39,14 +39,16 @@ class Stalled(RuntimeError):
 
 
 class SimFuture(asyncio.Future[T]):
-    """Hashed by birth order: a set of futures then iterates alike in every run."""
+    """Hashed by a number, not by address: a set of futures then iterates alike in every run."""
 
-    def __init__(self, loop: SimLoop) -> None:
-        super().__init__(loop=loop)
-        self._birth = loop.next_birth()
+    _number = 0
 
     def __hash__(self) -> int:
-        return self._birth
+        if not self._number:
+            loop = self.get_loop()
+            assert isinstance(loop, SimLoop)
+            self._number = loop.next_birth()
+        return self._number
 
 
 class SimTask(asyncio.Task[T]):
@@ -62,6 +64,43 @@ class SimTask(asyncio.Task[T]):
         return self._birth
 
 
+class SimHandle(asyncio.Handle):
+    """What asyncio makes for each callback, without what only its debug mode needs."""
+
+    __slots__ = ()
+
+    def __init__(
+        self,
+        callback: Callable[..., object],
+        args: Sequence[Any],
+        loop: SimLoop,
+        context: contextvars.Context | None,
+    ) -> None:
+        self._context = contextvars.copy_context() if context is None else context
+        self._loop = loop
+        self._callback = callback
+        self._args = args
+        self._cancelled = False
+        self._repr = None
+        self._source_traceback = None
+
+
+class SimTimer(asyncio.TimerHandle):
+    __slots__ = ()
+
+    def __init__(
+        self,
+        when: float,
+        callback: Callable[..., object],
+        args: Sequence[Any],
+        loop: SimLoop,
+        context: contextvars.Context | None,
+    ) -> None:
+        SimHandle.__init__(self, callback, args, loop, context)  # type: ignore[arg-type]
+        self._when = when
+        self._scheduled = False
+
+
 class SimLoop(asyncio.BaseEventLoop):
     # Owned by BaseEventLoop; named here because this class drives them itself.
     _ready: deque[asyncio.Handle]
@@ -70,7 +109,7 @@ class SimLoop(asyncio.BaseEventLoop):
     def __init__(self, seeded: random.Random, *, time_limit_s: float = 3600.0) -> None:
         self._now = 0.0
         self._births = 0
-        self._timers: list[tuple[float, int, asyncio.TimerHandle]] = []
+        self._timers: list[tuple[float, int, asyncio.Handle]] = []
         """A heap; of tuples, since comparing handles takes a call each."""
         self._random = seeded
         self._turns_without_rest = 0
@@ -89,7 +128,26 @@ class SimLoop(asyncio.BaseEventLoop):
         return self._now
 
     def create_future(self) -> asyncio.Future[Any]:
-        return SimFuture(self)
+        return SimFuture(loop=self)
+
+    def call_soon(
+        self,
+        callback: Callable[[*Ts], object],
+        *args: *Ts,
+        context: contextvars.Context | None = None,
+    ) -> asyncio.Handle:
+        handle = SimHandle(callback, args, self, context)
+        self._ready.append(handle)
+        return handle
+
+    def call_later(
+        self,
+        delay: float,
+        callback: Callable[[*Ts], object],
+        *args: *Ts,
+        context: contextvars.Context | None = None,
+    ) -> asyncio.TimerHandle:
+        return self.call_at(self._now + delay, callback, *args, context=context)
 
     def call_at(
         self,
@@ -99,10 +157,19 @@ class SimLoop(asyncio.BaseEventLoop):
         context: contextvars.Context | None = None,
     ) -> asyncio.TimerHandle:
         at = when + self._random.random() * TIMER_LATENESS_S_MAX
-        timer = asyncio.TimerHandle(at, callback, args, self, context)
+        timer = SimTimer(at, callback, args, self, context)
         self._births += 1
         heapq.heappush(self._timers, (at, self._births, timer))
         return timer
+
+    def run_soon(self, handle: asyncio.Handle) -> None:
+        """As `call_soon`, with a handle made before: the network has few and uses them often."""
+        self._ready.append(handle)
+
+    def run_at(self, when: float, handle: asyncio.Handle) -> None:
+        at = when + self._random.random() * TIMER_LATENESS_S_MAX
+        self._births += 1
+        heapq.heappush(self._timers, (at, self._births, handle))
 
     def run_in_executor(
         self, _executor: object, function: Callable[[*Ts], T], *args: *Ts
@@ -134,34 +201,49 @@ class SimLoop(asyncio.BaseEventLoop):
         """There is no other thread to wake this one."""
 
     def _run_once(self) -> None:
-        self._advance()
-        for _ in range(len(self._ready)):
-            handle = self._ready.popleft()
-            if handle.cancelled():
-                continue
-            process: Process | None = handle._context.get(PROCESS)  # type: ignore[attr-defined]
-            if process is None or not process.paused:
-                if process is None or process.alive:
-                    handle._run()
-            elif process.alive:
-                process.waiting.append(handle)
+        """Turn after turn until somebody stops the loop, all in one call: most turns run one
+        callback, and what surrounds it must not cost more than that."""
+        ready = self._ready
+        while True:
+            self._advance()
+            for _ in range(len(ready)):
+                handle = ready.popleft()
+                if handle._cancelled:
+                    continue
+                context = handle._context  # type: ignore[attr-defined]
+                process: Process | None = context.get(PROCESS)
+                if process is not None and (process.paused or not process.alive):
+                    if process.alive:
+                        process.waiting.append(handle)
+                    continue
+                try:
+                    context.run(handle._callback, *handle._args)  # type: ignore[attr-defined]
+                except (SystemExit, KeyboardInterrupt):
+                    raise
+                except BaseException as error:
+                    message = f"Exception in callback {handle!r}"
+                    self.call_exception_handler({"message": message, "exception": error})
+            if self._stopping:
+                return
 
     def _advance(self) -> None:
         """Let a little time pass if there is work, else jump to the next timer."""
         timers = self._timers
-        while timers and timers[0][2].cancelled():
+        while timers and timers[0][2]._cancelled:
             heapq.heappop(timers)
+        now = self._now
         if self._ready or self._stopping:
-            self._now += self._random.random() * TURN_S_MAX
+            now += self._random.random() * TURN_S_MAX
             self._turns_without_rest += 1
         elif timers:
-            self._now = max(self._now, timers[0][0])
+            now = max(now, timers[0][0])
             self._turns_without_rest = 0
         else:
-            raise Deadlock(f"at {self._now:.6f} s nothing can happen any more; {self.waiting()}")
-        if self._now > self.time_limit_s or self._turns_without_rest > TURNS_WITHOUT_REST_MAX:
-            raise Stalled(f"no end in sight at {self._now:.6f} s; {self.waiting()}")
-        while timers and timers[0][0] <= self._now:
+            raise Deadlock(f"at {now:.6f} s nothing can happen any more; {self.waiting()}")
+        self._now = now
+        if now > self.time_limit_s or self._turns_without_rest > TURNS_WITHOUT_REST_MAX:
+            raise Stalled(f"no end in sight at {now:.6f} s; {self.waiting()}")
+        while timers and timers[0][0] <= now:
             self._ready.append(heapq.heappop(timers)[2])
 
     def resume(self, process: Process) -> None:

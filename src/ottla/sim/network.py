@@ -88,13 +88,12 @@ class Fabric:
         self.trace.add(host, f"{count} connections cut")
         return count
 
-    def holds_back(self, source: str, target: Process) -> bool:
-        host = target.host
+    def holds_back(self, source: str, target: str) -> bool:
         return (
-            (source, host) in self._cut
+            not self.powered[target]
+            or (source, target) in self._cut
             or source in self._paused
-            or host in self._paused
-            or not self.powered.get(host, False)
+            or target in self._paused
         )
 
     def unreachable(self, source: str, host: str) -> bool:

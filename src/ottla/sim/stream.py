@@ -11,14 +11,11 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from ottla.buffers import Buffer
 from ottla.runtime.disk import FileSlice
+from ottla.sim.loop import SimHandle
 from ottla.sim.process import Process
 
 if TYPE_CHECKING:
     from ottla.sim.network import Fabric
-
-
-class Data(NamedTuple):
-    content: bytes
 
 
 class Taken(NamedTuple):
@@ -35,17 +32,19 @@ class Reset(NamedTuple):
     """The connection is gone, with whatever was unread."""
 
 
-Packet = Data | Taken | End | Reset
+Packet = bytes | Taken | End | Reset
 
 
 class Readiness:
     """One level-triggered callback: called once a loop turn while its condition holds."""
 
     def __init__(self, socket: SimSocket, holds: Callable[[], bool]) -> None:
-        self._socket = socket
         self._holds = holds
         self._callback: Callable[[], None] | None = None
         self._due = False
+        loop = socket.fabric.loop
+        self._handle = SimHandle(self._fire, (), loop, socket.process.context)
+        self._run_soon = loop.run_soon
 
     def watch(self, callback: Callable[[], None] | None) -> None:
         self._callback = callback
@@ -54,8 +53,7 @@ class Readiness:
     def poll(self) -> None:
         if self._callback is not None and not self._due and self._holds():
             self._due = True
-            process = self._socket.process
-            self._socket.fabric.loop.call_soon(self._fire, context=process.context)
+            self._run_soon(self._handle)
 
     def _fire(self) -> None:
         self._due = False
@@ -114,13 +112,7 @@ class SimSocket:
 
     def send(self, buffers: Sequence[Buffer], more: bool = False) -> int:
         room = self._room()
-        taken: list[Buffer] = []
-        for buffer in buffers:
-            taken.append(memoryview(buffer)[:room])
-            room -= len(taken[-1])
-            if room <= 0:
-                break
-        return self._send(b"".join(taken))
+        return self._send(b"".join(buffers)[:room])
 
     def send_file(self, part: FileSlice) -> int:
         room = self._room()
@@ -138,10 +130,10 @@ class SimSocket:
     def _send(self, data: bytes) -> int:
         if not data:
             return 0
-        data = data[: self.fabric.weather.part_of(len(data), self.fabric.chance)]
-        self._untaken += len(data)
-        self.out.push(Data(data))
-        return len(data)
+        count = self.fabric.weather.part_of(len(data), self.fabric.chance)
+        self._untaken += count
+        self.out.push(data[:count])
+        return count
 
     def on_readable(self, callback: Callable[[], None] | None) -> None:
         self.process.check_alive()
@@ -171,20 +163,19 @@ class SimSocket:
     # What the network does.
 
     def arrive(self, packet: Packet) -> None:
-        match packet:
-            case Taken(count):
-                self._untaken -= count
-                self._writable.poll()
-            case Reset():
-                self.break_off()
-            case Data() | End() if self.closed:
-                self.out.push(Reset())
-            case Data(content):
-                self._inbox += content
-                self._readable.poll()
-            case End():
-                self.ended = True
-                self._readable.poll()
+        if isinstance(packet, Taken):
+            self._untaken -= packet.byte_count
+            self._writable.poll()
+        elif isinstance(packet, Reset):
+            self.break_off()
+        elif self.closed:
+            self.out.push(Reset())
+        elif isinstance(packet, bytes):
+            self._inbox += packet
+            self._readable.poll()
+        else:
+            self.ended = True
+            self._readable.poll()
 
     def break_off(self) -> None:
         self.reset = True
@@ -218,6 +209,10 @@ class Pipe:
         self._packets: deque[Packet] = deque()
         self._arrival_s = 0.0
         self._due = False
+        self._handle = SimHandle(self._deliver, (), fabric.loop, fabric.context)
+        here, there = source.local, target.local
+        self._is_local = here[0] == there[0]
+        self._way = f"{here[0]}:{here[1]} > {there[0]}:{there[1]}"
 
     def push(self, packet: Packet) -> None:
         self._packets.append(packet)
@@ -230,22 +225,21 @@ class Pipe:
     def schedule(self) -> None:
         if self._due or not self._packets:
             return
-        if self._fabric.holds_back(self.source.process.host, self.target.process):
+        fabric = self._fabric
+        if fabric.holds_back(self.source.process.host, self.target.process.host):
             return  # TCP would send it again and again; the fabric calls here when it may pass
         self._due = True
-        fabric = self._fabric
-        local = self.source.process.host == self.target.process.host
         packet = self._packets[0]
-        size = len(packet.content) if isinstance(packet, Data) else 40
-        travel_s = fabric.weather.delay_s(fabric.chance, local=local)
+        size = len(packet) if isinstance(packet, bytes) else 40
+        travel_s = fabric.weather.delay_s(fabric.chance, local=self._is_local)
         self._arrival_s = max(self._arrival_s, fabric.loop.time() + travel_s)
         self._arrival_s += size / fabric.weather.bandwidth_bytes_s
-        fabric.loop.call_at(self._arrival_s, self._deliver, context=fabric.context)
+        fabric.loop.run_at(self._arrival_s, self._handle)
 
     def _deliver(self) -> None:
         self._due = False
-        held_back = self._fabric.holds_back(self.source.process.host, self.target.process)
-        if self._packets and not held_back:
+        source, target = self.source.process.host, self.target.process.host
+        if self._packets and not self._fabric.holds_back(source, target):
             packet = self._packets.popleft()
             self._tell(packet)
             self._hand_over(packet)
@@ -259,10 +253,8 @@ class Pipe:
             self.source.break_off()
 
     def _tell(self, packet: Packet) -> None:
-        what = type(packet).__name__.lower()
-        if isinstance(packet, Data):
-            what += f" {len(packet.content)} crc {zlib.crc32(packet.content):08x}"
-        source, target = self.source.local, self.target.local
-        self._fabric.trace.add(
-            self.target.process.host, f"{source[0]}:{source[1]} > {target[0]}:{target[1]} {what}"
-        )
+        if isinstance(packet, bytes):
+            what = f"data {len(packet)} crc {zlib.crc32(packet):08x}"
+        else:
+            what = type(packet).__name__.lower()
+        self._fabric.trace.add(self.target.process.host, f"{self._way} {what}")

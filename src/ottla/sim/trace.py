@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import hashlib
-from collections import deque
 from collections.abc import Callable
 
 LINES_KEPT_MAX = 400
@@ -17,17 +16,29 @@ class Trace:
         self._tell = tell
         self._hash = hashlib.blake2b(digest_size=16)
         self.count = 0
-        self.lines: deque[str] = deque(maxlen=LINES_KEPT_MAX)
+        self._kept: list[str] = []
+        self._fresh: list[str] = []
+        """Not hashed yet: many lines at once cost little more than one."""
+
+    @property
+    def lines(self) -> list[str]:
+        """The last ones."""
+        return [line[:-1] for line in (self._kept + self._fresh)[-LINES_KEPT_MAX:]]
 
     def add(self, host: str, what: str) -> None:
-        line = f"{self._now():.6f} {host} {what}"
-        self._hash.update(line.encode())
-        self._hash.update(b"\n")
+        line = f"{self._now():.6f} {host} {what}\n"
         self.count += 1
-        self.lines.append(line)
+        self._fresh.append(line)
+        if len(self._fresh) >= LINES_KEPT_MAX:
+            self._settle()
         if self._tell is not None:
-            self._tell(line)
+            self._tell(line[:-1])
+
+    def _settle(self) -> None:
+        self._hash.update("".join(self._fresh).encode())
+        self._kept, self._fresh = self._fresh, []
 
     def digest(self) -> str:
         """Equal for two runs exactly when the same things happened at the same times."""
+        self._settle()
         return self._hash.hexdigest()

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from collections.abc import Sequence
 from dataclasses import dataclass
+from math import log
 
 
 @dataclass
@@ -24,7 +25,7 @@ class Weather:
     local_latency_s: float = 0.00002
 
     def delay_s(self, chance: random.Random, *, local: bool) -> float:
-        delay_s = chance.expovariate(1.0) * (self.local_latency_s if local else self.latency_s)
+        delay_s = -log(1.0 - chance.random()) * (self.local_latency_s if local else self.latency_s)
         if not local and chance.random() < self.spike_rate:
             delay_s += chance.random() * self.spike_s
         return delay_s

@@ -71,7 +71,8 @@ class CommittedLog:
         if place is None or place.generation != log._generation:
             place = _Place(log.log_start_offset, log._generation, -1, 0)
         segments = log._segments
-        while place.offset < min(end, log.end_offset):
+        end_offset = log.end_offset
+        while place.offset < min(end, end_offset):
             index = bisect_right([segment.base_offset for segment in segments], place.offset) - 1
             if index < 0:
                 place = place._replace(offset=segments[0].base_offset)

@@ -33,6 +33,8 @@ class Invariants:
         """By identity, and kept alive by it: an image shares what did not change with the next."""
         self._high_watermarks: dict[tuple[str, Key, int], int] = {}
         self._logs: dict[Key, CommittedLog] = {}
+        self._seen: dict[tuple[str, Key], tuple[object, ...]] = {}
+        """How each replica was when last looked at: most have not changed a moment later."""
         self._metadata = CommittedLog("__cluster_metadata-0")
         self.looks = 0
 
@@ -103,7 +105,21 @@ class Invariants:
         if log is None or partition.error is not None:
             return
         key = (partition.topic_id, partition.index)
-        committed = self._logs.setdefault(key, CommittedLog(str(partition)))
+        committed = self._logs.get(key)
+        if committed is None:
+            committed = self._logs[key] = CommittedLog(str(partition))
+        is_leader, epoch = partition.is_leader, partition.leader_epoch
+        high_watermark = partition.high_watermark
+        ends = (log.log_start_offset, log.end_offset, log._generation, committed.end)
+        state = (is_leader, epoch, high_watermark, *ends)
+        if self._seen.get((who, key)) != state:
+            self._check_replica(who, node_id, partition, committed)
+            self._seen[who, key] = (is_leader, epoch, high_watermark, *ends[:3], committed.end)
+
+    def _check_replica(
+        self, who: str, node_id: int, partition: Any, committed: CommittedLog
+    ) -> None:
+        key, log = (partition.topic_id, partition.index), partition.log
         if not partition.is_leader:
             committed.agree(who, log, min(partition.high_watermark, committed.end))
             return

@@ -36,7 +36,7 @@ class LoneReader(Client):
             auto_offset_reset="none",
             isolation_level="read_committed" if self._committed else "read_uncommitted",
             max_poll_records=self.chance.choice((1, 10, 500)),
-            fetch_max_wait_ms=self.chance.choice((50, 500)),
+            fetch_max_wait_ms=self.chance.choice((200, 1000)),
         )
         await consumer.start()
         try:

@@ -188,7 +188,10 @@ class Node:
             broker_epoch=lambda: self.broker_epoch,
         )
         image = self.metadata.image
-        await self.log_manager.load(lambda topic: self.replicas.topic_config(topic, image))
+        await self.log_manager.load(
+            lambda topic: self.replicas.topic_config(topic, image),
+            lambda log: _directory_of(log, image, self.node_id),
+        )
         self.log_manager.set_aside_strays(lambda log: _belongs(log, image, self.node_id))
         self.endpoints = self._listen(
             self.config.listeners, self.config.advertised_listeners, BROKERS
@@ -198,6 +201,7 @@ class Node:
         )
         await self.lifecycle.register()
         self.replicas.report_folders = self.requests.assign_directories
+        self.replicas.moves.confirm = self.requests.confirm_directory
         # Changes of ISRs hold up acknowledgements: they must not wait behind other requests.
         self.replicas.join(self.peers, partial(ask, lane="isr"), lambda: self.broker_epoch)
         self.replicas.load(self.metadata.image)
@@ -346,6 +350,13 @@ def _belongs(log: Log, image: MetadataImage, node_id: int) -> bool:
         return False
     partition = topic.partitions.get(log.partition)
     return partition is not None and node_id in partition.replicas
+
+
+def _directory_of(log: Log, image: MetadataImage, node_id: int) -> bytes | None:
+    """In which data folder the metadata has the replica that this log is of."""
+    if not _belongs(log, image, node_id):
+        return None
+    return image.topics[log.topic].partitions[log.partition].directory_of(node_id)
 
 
 def run(

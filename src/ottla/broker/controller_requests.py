@@ -43,6 +43,14 @@ class Metadata(Protocol):
     def subscribe(self, subscriber: Callable[[MetadataDelta, MetadataImage], object]) -> None: ...
 
 
+class HostedReplica(Protocol):
+    @property
+    def topic_id(self) -> bytes: ...
+
+    @property
+    def index(self) -> int: ...
+
+
 class ControllerRequests:
     def __init__(
         self,
@@ -107,6 +115,22 @@ class ControllerRequests:
         for start in range(0, len(pairs), ASSIGNMENTS_PER_REQUEST_MAX):
             part = dict(pairs[start : start + ASSIGNMENTS_PER_REQUEST_MAX])
             self._runtime.spawn(self._assign(part), name="note-folders")
+
+    async def confirm_directory(self, replica: HostedReplica, folder: bytes) -> bool:
+        """Note the folder of a replica; whether the controller has done it."""
+        try:
+            response = await self._ask(
+                self._assignment({(replica.topic_id, replica.index): folder})
+            )
+            _check(response)
+            for directory in response.directories:
+                for topic in directory.topics:
+                    for partition in topic.partitions:
+                        _check(partition)
+        except KafkaError as error:
+            log.warning("cannot tell the controller of a moved replica", reason=str(error))
+            return False
+        return True
 
     async def _assign(self, chosen: Mapping[Replica, bytes]) -> None:
         for _ in range(TRIES_MAX):

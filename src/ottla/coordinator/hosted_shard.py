@@ -266,6 +266,7 @@ class HostedShard(Generic[S]):
         count = 0
         offset = source.log_start_offset
         while offset < source.end_offset and not self._dropped:
+            source = self.partition.log or source  # it may move to another data folder meanwhile
             piece = source.read(offset, LOAD_BYTES, source.end_offset)
             if piece is None:
                 break

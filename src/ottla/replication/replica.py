@@ -90,6 +90,10 @@ class Replica:
             self.high_watermark = max(log.log_start_offset, min(high_watermark, log.end_offset))
         self._recount(log)
 
+    def replace_log(self, log: Log) -> None:
+        """Go on with a copy of the log, which holds the same records."""
+        self.log = log
+
     def _recount(self, log: Log) -> None:
         """The log is another one now: hidden records count as at least a byte each."""
         hidden = log.end_offset - self.high_watermark

@@ -14,6 +14,7 @@ from ottla.metadata.image import MetadataImage, PartitionImage, TopicImage
 from ottla.protocol.errors import ErrorCode, KafkaError
 from ottla.protocol.uuids import MIGRATING_DIRECTORY, UNASSIGNED_DIRECTORY
 from ottla.replication.cluster_view import ClusterView
+from ottla.replication.dir_moves import DirMoves
 from ottla.replication.fetchers import Fetchers
 from ottla.replication.haste import Haste
 from ottla.replication.isr_changes import Ask, IsrChanges
@@ -58,6 +59,7 @@ class ReplicaManager:
         self._fetchers: Fetchers | None = None
         self._isr_changes: IsrChanges | None = None
         self._isr_watch = IsrWatch(runtime, self.view, self.partitions)
+        self.moves = DirMoves(runtime, config, log_manager, node_id)
         self._default_config = TopicConfig.build(config, {})
         self._to_create: dict[Partition, None] = {}
         self._starting = False
@@ -94,6 +96,7 @@ class ReplicaManager:
 
     def close(self) -> None:
         """Follow nobody any more. To be called before the logs are closed."""
+        self.moves.close()
         self._isr_watch.stop()
         if self._fetchers is not None:
             self._fetchers.close()
@@ -191,6 +194,7 @@ class ReplicaManager:
         self._config = config
         self._default_config = TopicConfig.build(config, {})
         self._limit()
+        self.moves.configure(config)
         if self._fetchers is not None:
             self._fetchers.configure(config)
         for hosted in self.topics.values():
@@ -270,6 +274,7 @@ class ReplicaManager:
         if self._fetchers is not None:
             self._fetchers.leave(partition)
         partition.set_error(error)
+        self.moves.call_off(partition)
         if partition.log is not None:
             self._log_manager.delete(partition.topic, partition.index)
 
@@ -283,6 +288,7 @@ class ReplicaManager:
                 marks = self._log_manager.high_watermarks_at_start
                 mark = marks.get((partition.topic, partition.index), 0)
             partition.attach(found, mark)
+            self.moves.resume(partition)
         elif self._may_be_offline(assigned.directory_of(self._node_id)):
             partition.set_error(ErrorCode.KAFKA_STORAGE_ERROR)
         else:
@@ -310,6 +316,23 @@ class ReplicaManager:
             self._discard(partition, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
 
     # --- folders --------------------------------------------------------------------------------
+
+    def move(self, topic: str, index: int, path: str) -> None:
+        """Move a replica into another data folder of this broker, in the background. One that is
+        not here yet will be made there: REPLICA_NOT_AVAILABLE tells that there was none to move."""
+        target = self._log_manager.target_dir(path)
+        try:
+            partition = self.partition(topic, index)
+        except KafkaError as error:
+            self._log_manager.futures.prefer(topic, index, target)
+            if error.code == ErrorCode.NOT_LEADER_OR_FOLLOWER:
+                raise KafkaError(ErrorCode.REPLICA_NOT_AVAILABLE, error.message) from error
+            raise
+        if partition.log is None and partition.error is None:
+            self._log_manager.futures.prefer(topic, index, target)
+            partition.usable_log()
+            self._follow(partition)
+        self.moves.request(partition, target)
 
     def _create_log(self, partition: Partition) -> Log:
         self._to_create.pop(partition, None)

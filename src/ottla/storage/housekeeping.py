@@ -163,7 +163,7 @@ class Housekeeping:
         )
 
     async def checkpoint_dir(self, log_dir: LogDir) -> None:
-        logs = self._manager.logs_in(log_dir)
+        logs = self._manager.kept_in(log_dir)
         try:
             await self._runtime.in_thread(log_dir.write_log_offsets, logs)
         except OSError as error:

@@ -18,6 +18,7 @@ from __future__ import annotations
 
 import logging
 import os.path
+from collections.abc import Callable
 from typing import NamedTuple
 
 from ottla.buffers import Buffer
@@ -40,10 +41,13 @@ from ottla.storage.errors import (
     LogFailed,
     UnexpectedOffset,
 )
+from ottla.storage.leader_epochs import LeaderEpochs
 from ottla.storage.log_shaping import ShapedLog
+from ottla.storage.log_state import PendingDeletion
 from ottla.storage.names import (
     DELETE_DIR_SUFFIX,
     STRAY_DIR_SUFFIX,
+    partition_dir_name,
     retired_dir_name,
 )
 from ottla.storage.recovery import LogLoader
@@ -274,19 +278,105 @@ class Log(ShapedLog):
         name = retired_dir_name(self.topic, self.partition, unique, suffix)
         target = os.path.join(parent, name)
         self.failure = reason
-        self._generation += 1
-        if self._replacement is not None:
-            self._replacement.forget()
-        self.pending_deletions.clear()
+        self._give_up()
         try:
             self._disk.rename(self.directory, target)
         except OSError as error:
             raise LogDirFailure(parent, error) from error
-        self.directory = target
-        for segment in self._segments:
-            segment.move(target)
+        self._moved_to(target)
         self._release()
         return target
+
+    def _give_up(self) -> None:
+        """Nothing that was begun may be finished any more."""
+        self._generation += 1
+        if self._replacement is not None:
+            self._replacement.forget()
+        self.pending_deletions.clear()
+
+    def _moved_to(self, directory: str) -> None:
+        self.directory = directory
+        for segment in self._segments:
+            segment.move(directory)
+
+    # Moving to another data folder
+
+    def append_copied(
+        self,
+        found: list[tuple[BatchHeader, memoryview]],
+        now_ms: int,
+        wanted: Callable[[], bool],
+    ) -> None:
+        """Like `append_batches`, on a copy that nobody else uses, in a thread: it waits until a
+        flush or the closing of the log is over, and does nothing if it is not `wanted` then."""
+        with self._flush_turn:
+            if not wanted():
+                return
+            first_offset = found[0][0].base_offset
+            if first_offset < self.end_offset == self.log_start_offset:
+                # A log may begin in the middle of a batch, and the batch is there as a whole.
+                self.truncate_fully_and_start_at(first_offset, self.log_start_offset)
+            self.append_batches(found, now_ms)
+
+    def replace(self, current: Log, unique: str) -> str:
+        """This log, a copy that has all that `current` has, takes its place; where the files of
+        `current` are now, for removal after the delay.
+
+        The old folder goes first: a crash between the two steps leaves a copy that the metadata
+        names, and never two logs of one partition. `LogDirFailure` leaves all as it was.
+        """
+        name = retired_dir_name(self.topic, self.partition, unique, DELETE_DIR_SUFFIX)
+        retired = os.path.join(current.parent_directory, name)
+        place = os.path.join(self.parent_directory, partition_dir_name(self.topic, self.partition))
+        current.failure = "moved to another data folder"  # a flush in a thread must not miss files
+        try:
+            self._exchange(current, retired, place)
+        except LogDirFailure:
+            current.failure = None
+            raise
+        self.pending_deletions = [
+            PendingDeletion(due_ms, [os.path.join(place, os.path.basename(path)) for path in paths])
+            for due_ms, paths in self.pending_deletions
+        ]
+        self._moved_to(place)
+        current._give_up()
+        current._moved_to(retired)
+        current._release()
+        self._inherit(current)
+        return retired
+
+    def _exchange(self, current: Log, retired: str, place: str) -> None:
+        try:
+            self._disk.rename(current.directory, retired)
+        except OSError as error:
+            raise LogDirFailure(current.parent_directory, error) from error
+        try:
+            self._disk.rename(self.directory, place)
+        except OSError as error:
+            try:
+                self._disk.rename(retired, current.directory)
+            except OSError as worse:
+                raise LogDirFailure(current.parent_directory, worse) from worse
+            raise LogDirFailure(self.parent_directory, error) from error
+
+    def promote(self) -> None:
+        """Of this copy the original is gone: it is the log of the partition from now on."""
+        place = os.path.join(self.parent_directory, partition_dir_name(self.topic, self.partition))
+        try:
+            self._disk.rename(self.directory, place)
+        except OSError as error:
+            raise LogDirFailure(self.parent_directory, error) from error
+        self.pending_deletions.clear()
+        self._moved_to(place)
+
+    def _inherit(self, current: Log) -> None:
+        """What is known beside the records: epochs without any, producers whose records are gone,
+        and transactions that coordinators are being asked about."""
+        self.increment_log_start_offset(current.log_start_offset)
+        self.epochs = LeaderEpochs(current.epochs.entries)
+        self.epochs.dirty = True
+        self._epoch = self.epochs.latest
+        self.producers.take_over(current.producers)
 
 
 def _settle_topic_id(

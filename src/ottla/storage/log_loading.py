@@ -21,6 +21,7 @@ from ottla.storage.names import (
     DELETE_DIR_SUFFIX,
     FUTURE_DIR_SUFFIX,
     STRAY_DIR_SUFFIX,
+    parse_future_dir_name,
     parse_partition_dir_name,
 )
 
@@ -33,6 +34,8 @@ PROGRESS_EVERY_LOGS = 1000
 @dataclass(slots=True)
 class LoadedDir:
     logs: list[Log] = field(default_factory=list)
+    futures: list[Log] = field(default_factory=list)
+    """Copies that were on their way into this folder."""
     unusable: dict[tuple[str, int], str] = field(default_factory=dict)
     doomed: list[str] = field(default_factory=list)
     """Folders of partitions that were deleted before the last stop."""
@@ -78,6 +81,8 @@ class DirLoading:
         path = os.path.join(self._log_dir.path, name)
         if name.endswith(DELETE_DIR_SUFFIX):
             self.result.doomed.append(path)
+        elif (parsed := parse_future_dir_name(name)) is not None:
+            self._waiting.append((path, *parsed))
         elif name.endswith((FUTURE_DIR_SUFFIX, STRAY_DIR_SUFFIX)):
             logger.warning("Leaving %s alone: it is not in use by any partition", path)
         elif (parsed := parse_partition_dir_name(name)) is not None:
@@ -96,6 +101,7 @@ class DirLoading:
 
     def _load(self, path: str, topic: str, partition: int) -> None:
         key = (topic, partition)
+        is_future = path.endswith(FUTURE_DIR_SUFFIX)
         try:
             log = Log.open(
                 self._runtime.disk,
@@ -113,7 +119,11 @@ class DirLoading:
             return
         except (KafkaError, CorruptFile) as error:
             logger.error("Partition %s cannot be loaded: %s", path, error)
-            self.result.unusable[key] = f"unusable: {error}"
+            if not is_future:
+                self.result.unusable[key] = f"unusable: {error}"
+            return
+        if is_future:
+            self.result.futures.append(log)
             return
         self.result.logs.append(log)
         done = len(self.result.logs)

@@ -27,6 +27,7 @@ from ottla.runtime.runtime import Runtime
 from ottla.storage.checkpoints import PartitionOffsets
 from ottla.storage.cleaner.cleaner import LogCleaner
 from ottla.storage.errors import LogDirFailure, LogFailed
+from ottla.storage.future_logs import DirectoryOf, FutureLogs
 from ottla.storage.housekeeping import Housekeeping
 from ottla.storage.log import Log
 from ottla.storage.log_dir import LogDir
@@ -60,6 +61,7 @@ class LogManager:
         self.cluster_id = ""
         self.dirs = _log_dirs(runtime, config)
         self.housekeeping = Housekeeping(runtime, config, self)
+        self.futures = FutureLogs(runtime, self)
         self.cleaner = LogCleaner(runtime, config, self)
 
     # Opening
@@ -135,15 +137,23 @@ class LogManager:
                 f"{self._config.metadata_log_dir}, the folder of the metadata log, cannot be used"
             )
 
-    async def load(self, topic_config: Callable[[str], TopicConfig]) -> None:
-        """Load all partitions. A disk that fails while at it goes offline with all it holds."""
+    async def load(
+        self,
+        topic_config: Callable[[str], TopicConfig],
+        directory_of: DirectoryOf = lambda log: None,
+    ) -> None:
+        """Load all partitions. A disk that fails while at it goes offline with all it holds.
+
+        `directory_of` decides about copies between two folders that a crash has interrupted.
+        """
         begun = self._runtime.clock.now()
         dirs = [log_dir for log_dir in self.dirs if log_dir.online and log_dir.serves_partitions]
         loaded = await asyncio.gather(
             *(load_dir(self._runtime, self._config, log_dir, topic_config) for log_dir in dirs)
         )
         for log_dir, result in zip(dirs, loaded, strict=True):
-            self._take_loaded(log_dir, result)
+            self._take_loaded(log_dir, result, directory_of)
+        self._take_futures([log for result in loaded for log in result.futures], directory_of)
         for log_dir, result in zip(dirs, loaded, strict=True):
             if result.failure is not None:
                 self.fail_dir(log_dir.path, result.failure)
@@ -156,14 +166,21 @@ class LogManager:
             "Loaded %d logs in %.0f ms", len(self._logs), (self._runtime.clock.now() - begun) * 1e3
         )
 
-    def _take_loaded(self, log_dir: LogDir, result: LoadedDir) -> None:
+    def _take_futures(self, found: list[Log], directory_of: DirectoryOf) -> None:
+        try:
+            for log in self.futures.settle(found, directory_of):
+                self._logs[log.topic, log.partition] = self._adopt(log)
+        except LogDirFailure as error:
+            self.fail_dir(error.directory, error.cause)
+
+    def _take_loaded(self, log_dir: LogDir, result: LoadedDir, directory_of: DirectoryOf) -> None:
         if not log_dir.was_clean:
-            self.housekeeping.settle_later(result.logs)
+            self.housekeeping.settle_later(result.logs + result.futures)
         for log in result.logs:
             partition = (log.topic, log.partition)
             other = self._logs.get(partition)
             if other is not None:
-                log = self._the_one_in_use(other, log)
+                log = self._the_one_in_use(other, log, directory_of)
             self._logs[partition] = self._adopt(log)
         self._unusable |= result.unusable
         self.high_watermarks_at_start |= result.high_watermarks
@@ -171,9 +188,15 @@ class LogManager:
             self.housekeeping.remove_later(path, self._config["log.segment.delete.delay.ms"])
         log_dir.loaded = result.failure is None
 
-    def _the_one_in_use(self, first: Log, second: Log) -> Log:
+    def _the_one_in_use(self, first: Log, second: Log, directory_of: DirectoryOf) -> Log:
         """Of two logs of one partition: a disk that failed while the partition was being made on it
-        leaves an empty one behind, and the partition was then made elsewhere."""
+        leaves an empty one behind, and the partition was then made elsewhere. Or it was moved, and
+        power was lost before the disk it came from had noted that: the metadata knows."""
+        for log, other in ((first, second), (second, first)):
+            log_dir = self.dir_of(other)
+            if log_dir is not None and directory_of(other) == log_dir.id:
+                self._set_aside(log, f"was moved to {other.directory}")
+                return other
         for log, other in ((first, second), (second, first)):
             if log.end_offset == 0:
                 self._set_aside(log, f"is empty, and {other.directory} is in use")
@@ -189,6 +212,7 @@ class LogManager:
         return log
 
     def _truncated(self, log: Log) -> None:
+        self.futures.note_cut(log)
         self.housekeeping.checkpoint_soon(log)
         self.cleaner.truncated(log)
 
@@ -202,6 +226,10 @@ class LogManager:
 
     def logs_in(self, log_dir: LogDir) -> list[Log]:
         return [log for log in self._logs.values() if log.parent_directory == log_dir.path]
+
+    def kept_in(self, log_dir: LogDir) -> list[Log]:
+        """Logs, and copies that are on their way there."""
+        return self.logs_in(log_dir) + self.futures.in_dir(log_dir)
 
     def dir_of(self, log: Log) -> LogDir | None:
         return self._find_dir(log.parent_directory)
@@ -254,7 +282,7 @@ class LogManager:
         if existing is not None:
             return existing
         failure: LogDirFailure | None = None
-        for log_dir in self._by_fewest_partitions():
+        for log_dir in self._choices(key):
             path = os.path.join(log_dir.path, partition_dir_name(topic, partition))
             disk, clock = self._runtime.disk, self._runtime.clock
             try:
@@ -272,17 +300,48 @@ class LogManager:
             ErrorCode.KAFKA_STORAGE_ERROR, "no data folder is left to create a partition in"
         )
 
+    def _choices(self, key: tuple[str, int]) -> list[LogDir]:
+        preferred = self.futures.take_preferred(*key)
+        others = self._by_fewest_partitions()
+        return others if preferred is None else [preferred, *others]
+
     def _by_fewest_partitions(self) -> list[LogDir]:
         online = self.online_dirs()
         if len(online) == 1:
             return online
-        cordoned = {_clean(path) for path in self._config["cordoned.log.dirs"] or ()}
+        cordoned = self._cordoned
         counts = dict.fromkeys((log_dir.path for log_dir in online), 0)
         for log in self._logs.values():
             if log.parent_directory in counts:
                 counts[log.parent_directory] += 1
         usable = [log_dir for log_dir in online if log_dir.path not in cordoned]
         return sorted(usable or online, key=lambda log_dir: counts[log_dir.path])
+
+    @property
+    def _cordoned(self) -> set[str]:
+        return {_clean(path) for path in self._config["cordoned.log.dirs"] or ()}
+
+    def target_dir(self, path: str) -> LogDir:
+        """The data folder that a partition is to be moved to, if it may be."""
+        log_dir = self._find_dir(path)
+        if log_dir is None or not log_dir.serves_partitions:
+            raise KafkaError(
+                ErrorCode.LOG_DIR_NOT_FOUND, f"{path} is not a data folder of this broker"
+            )
+        if not log_dir.online:
+            raise KafkaError(ErrorCode.KAFKA_STORAGE_ERROR, f"data folder {path} is offline")
+        if log_dir.path in self._cordoned:
+            raise KafkaError(
+                ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+                f"data folder {path} is cordoned (cordoned.log.dirs)",
+            )
+        return log_dir
+
+    def swap(self, current: Log, future: Log) -> None:
+        """Put a copy that has everything in the place of the log."""
+        self.futures.swap(current, future)
+        self._logs[future.topic, future.partition] = self._adopt(future)
+        self.cleaner.deleted(current)  # The copy is of what was there before some compaction.
 
     def delete(self, topic: str, partition: int) -> None:
         """Take the log out of use at once; its files go after `file.delete.delay.ms`."""
@@ -341,6 +400,7 @@ class LogManager:
             return  # The disk is well: what failed may succeed when handles are free again.
         logger.error("Data folder %s goes offline: %s", log_dir.path, cause)
         lost = self.logs_in(log_dir)
+        self.futures.lost(log_dir, cause)
         log_dir.release()
         for log in lost:
             del self._logs[(log.topic, log.partition)]
@@ -373,7 +433,7 @@ class LogManager:
         self._release_dirs()
 
     async def _close_dir(self, log_dir: LogDir, broker_epoch: int) -> None:
-        logs = self.logs_in(log_dir)
+        logs = self.kept_in(log_dir)
         marks = self.housekeeping.high_watermarks_in(log_dir)
         waiting = deque(logs)
         threads = min(self._config["num.recovery.threads.per.data.dir"], len(waiting))

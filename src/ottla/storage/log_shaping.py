@@ -76,6 +76,19 @@ class ShapedLog(FlushableLog):
         if self.on_roll is not None:
             self.on_roll(self)
 
+    def skip_to(self, offset: int) -> None:
+        """Go on at `offset`, with nothing before it: compaction left nothing there to copy."""
+        if self.failure is not None:
+            raise LogFailed(self.directory, self.failure)
+        try:
+            if self._active.size:
+                self._roll_to(offset)
+            else:
+                self._replace_empty_active(offset)
+        except OSError as error:
+            self._fail(error)
+        self.end_offset = self.producers.end_offset = offset
+
     # Cutting and deleting
 
     def truncate_to(self, offset: int) -> bool:

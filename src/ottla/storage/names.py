@@ -56,6 +56,19 @@ def parse_partition_dir_name(name: str) -> tuple[str, int] | None:
     return topic, int(number)
 
 
+def future_dir_name(topic: str, partition: int, unique: str) -> str:
+    """The folder of a copy that will take the place of the partition's log. It is never cut: at the
+    next start its name says what it is a copy of."""
+    return f"{topic}-{partition}.{unique}{FUTURE_DIR_SUFFIX}"
+
+
+def parse_future_dir_name(name: str) -> tuple[str, int] | None:
+    """(topic, partition) of what lies in `topic-N.<unique>-future`."""
+    if not name.endswith(FUTURE_DIR_SUFFIX):
+        return None
+    return parse_partition_dir_name(name[: -len(FUTURE_DIR_SUFFIX)].rpartition(".")[0])
+
+
 def retired_dir_name(topic: str, partition: int, unique: str, suffix: str) -> str:
     """The name of a folder that is out of use: to be removed, or set aside.
 

@@ -193,6 +193,14 @@ class ProducerState:
             return None
         return CompletedTransaction(entry.producer_id, first_offset, header[0], kind == _ABORT)
 
+    def take_over(self, other: ProducerState) -> None:
+        """All that `other` knows; the files of snapshots are this one's own."""
+        self.producers = other.producers
+        self.ongoing = other.ongoing
+        self.unreplicated = other.unreplicated
+        self.verifications = other.verifications
+        self.end_offset = other.end_offset
+
     def stable_offset_after(self, completed: CompletedTransaction) -> int:
         """The last stable offset once `completed` counts as ended."""
         for first_offset, producer_id in self.ongoing.items():

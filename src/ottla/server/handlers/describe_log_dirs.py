@@ -26,7 +26,8 @@ def handle(context: RequestContext, request: DescribeLogDirsRequest) -> Describe
         wanted = {(topic.topic, index) for topic in request.topics for index in topic.partitions}
     cordoned = {os.path.normpath(p) for p in context.node.config["cordoned.log.dirs"] or ()}
     logs: dict[str, list[Log]] = {}
-    for log in context.node.log_manager.logs():
+    manager = context.node.log_manager
+    for log in manager.logs() + manager.futures.all():
         if wanted is None or (log.topic, log.partition) in wanted:
             logs.setdefault(log.parent_directory, []).append(log)
     return DescribeLogDirsResponse(
@@ -66,6 +67,15 @@ def _describe(
 
 
 def _partition(context: RequestContext, log: Log) -> DescribeLogDirsPartition:
+    manager = context.node.log_manager
+    if manager.futures.get(log.topic, log.partition) is log:
+        current = manager.get(log.topic, log.partition)
+        return DescribeLogDirsPartition(
+            partition_index=log.partition,
+            partition_size=log.size_bytes,
+            offset_lag=NO_LAG_KNOWN if current is None else current.end_offset - log.end_offset,
+            is_future_key=True,
+        )
     hosted = context.node.replicas.topics.get(log.topic)
     partition = None if hosted is None else hosted.partitions.get(log.partition)
     lag = NO_LAG_KNOWN

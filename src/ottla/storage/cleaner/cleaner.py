@@ -214,6 +214,7 @@ class LogCleaner:
             and log.failure is None
             and log not in self._busy
             and log not in self.uncleanable
+            and self._manager.futures.get(log.topic, log.partition) is None  # it is being moved
         )
 
     def _assess(self, log: Log, high_watermark: int, now_ms: int) -> list[CleanableLog]:

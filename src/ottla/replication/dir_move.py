@@ -1,0 +1,226 @@
+"""One replica's way into another data folder of its broker.
+
+The copy is made of whole batches, a piece at a time in a thread, while the log goes on to be
+written, read, cut and shortened. When it has caught up it is flushed and the controller is told;
+when the controller has noted it and the copy has caught up again, it takes the log's place within
+one turn of the event loop, so that nobody ever sees two logs or none.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Final
+
+from ottla.logs import get_logger
+from ottla.protocol.errors import ErrorCode, KafkaError
+from ottla.replication.follower_state import truncation_offset
+from ottla.replication.following import checked_batches
+from ottla.replication.throttle import Throttle
+from ottla.storage.errors import LogDirFailure, LogFailed
+from ottla.storage.log import Log
+
+if TYPE_CHECKING:
+    from ottla.replication.partition import Partition
+    from ottla.runtime.runtime import Runtime
+    from ottla.storage.log_dir import LogDir
+    from ottla.storage.log_manager import LogManager
+
+log = get_logger("ottla.replication")
+
+PIECE_BYTES: Final = 256 * 1024
+LAST_PIECE_BYTES: Final = 64 * 1024
+"""So much may be copied in the loop itself: a log that is written all the time would else never
+hold still."""
+FLUSHES_ASIDE: Final = 3
+"""So often the copy is flushed in a thread before the swap; then once more, in the loop."""
+RETRY_S: Final = 1.0
+LOOK_S: Final = 0.25
+"""How soon a move that waits notices that it was called off."""
+EPOCH_MAX: Final = 2**31 - 1
+
+Confirm = Callable[["Partition", bytes], Awaitable[bool]]
+"""Asks the controller to note the data folder of a replica; did it?"""
+
+
+class DirMove:
+    def __init__(
+        self,
+        runtime: Runtime,
+        manager: LogManager,
+        partition: Partition,
+        future: Log,
+        target: LogDir,
+        throttle: Throttle,
+        confirm: Confirm,
+    ) -> None:
+        self.partition = partition
+        self.future = future
+        self.target = target
+        self.running = False
+        self.called_off = False
+        self.told = False
+        """The controller may think that the replica is in the folder it moves to."""
+        self._runtime = runtime
+        self._manager = manager
+        self._throttle = throttle
+        self._confirm = confirm
+        self._noted = False
+        self._flushes = 0
+
+    @property
+    def _goes_on(self) -> bool:
+        return not self.called_off and self.partition.error is None and self.future.failure is None
+
+    @property
+    def _current(self) -> Log:
+        current = self.partition.log
+        assert current is not None
+        return current
+
+    async def run(self) -> bool:
+        """Whether the move is done; raises what makes it impossible."""
+        if self._goes_on:
+            # What the checkpoint says of an earlier copy there must not vouch for this one.
+            await self._manager.housekeeping.checkpoint_dir(self.target)
+            self._manager.cleaner.abort(self._current)
+        if self._goes_on:
+            self._find_common_end()
+        while self._goes_on:
+            pause_s = self._throttle.pause_s()
+            if pause_s > 0:
+                await asyncio.sleep(min(pause_s, LOOK_S))
+                continue
+            if await self._copied_piece():
+                continue
+            if await self._prepared() and self._caught_up():
+                self._swap()
+                await self._settle()
+                return True
+        return False
+
+    # --- copying --------------------------------------------------------------------------------
+
+    def _find_common_end(self) -> None:
+        """Cut a copy from before the start of the broker to where it and the log agree."""
+        current, future = self._current, self.future
+        while (latest := future.latest_epoch) >= 0:
+            epoch, end_offset = current.epoch_end_offset(latest)
+            future.truncate_to(truncation_offset(future, epoch, max(0, end_offset)))
+            if epoch == latest:
+                break
+            if future.latest_epoch >= latest:
+                future.truncate_fully_and_start_at(current.log_start_offset)
+        if future.end_offset > current.end_offset:
+            future.truncate_to(current.end_offset)
+
+    def _keep_up(self) -> None:
+        """Lose what the log has lost, at its end and at its beginning."""
+        current, future = self._current, self.future
+        future.update_config(current.config)
+        cut = self._manager.futures.take_cut(future)
+        if cut is not None and cut < future.end_offset:
+            future.truncate_to(cut)
+        if future.end_offset < current.log_start_offset:
+            future.truncate_fully_and_start_at(current.log_start_offset)
+        future.increment_log_start_offset(min(current.log_start_offset, future.end_offset))
+
+    async def _copied_piece(self) -> bool:
+        """Whether there was anything to copy."""
+        self._keep_up()
+        current, future = self._current, self.future
+        if future.end_offset >= current.end_offset:
+            return False
+        piece = current.read(future.end_offset, PIECE_BYTES, current.end_offset)
+        if piece is None:
+            future.skip_to(current.end_offset)
+            return True
+        if self._noted and piece.reaches_limit and piece.count <= LAST_PIECE_BYTES:
+            return False  # the rest goes with the swap
+        generation = current.generation
+        data = await self._runtime.in_thread(piece.read)
+        if self._goes_on and current.generation == generation and self._current is current:
+            await self._runtime.in_thread(self._append, data, self._runtime.clock.wall_ms())
+            self._throttle.record(len(data))
+        return True
+
+    def _append(self, data: bytes, now_ms: int) -> None:
+        """In a thread, or in the loop for the last piece."""
+        found = checked_batches(data, EPOCH_MAX)
+        if not found:
+            raise KafkaError(
+                ErrorCode.CORRUPT_MESSAGE,
+                f"no whole batch at offset {self.future.end_offset} of {self.partition}",
+            )
+        self.future.append_copied(found, now_ms, lambda: self._goes_on)
+
+    # --- the swap -------------------------------------------------------------------------------
+
+    async def _prepared(self) -> bool:
+        """Is all done that the swap needs, beside the last few records?"""
+        if not self._noted:
+            await self._runtime.in_thread(self.future.flush)
+            if not self._goes_on:
+                return False
+            self.told = True
+            self._noted = await self._confirm(self.partition, self.target.id)
+            if not self._noted:
+                await asyncio.sleep(RETRY_S)
+            return False
+        if self._manager.cleaner.is_cleaning(self._current):
+            await asyncio.sleep(LOOK_S)
+            return False
+        if self._is_less_safe and self._flushes < FLUSHES_ASIDE:
+            self._flushes += 1
+            await self._runtime.in_thread(self.future.flush)
+            return False
+        return self._goes_on
+
+    @property
+    def _is_less_safe(self) -> bool:
+        """Would power loss take records from the copy that the log has flushed?"""
+        return self.future.recovery_point < self._current.recovery_point
+
+    def _caught_up(self) -> bool:
+        """Copy what is left, if it is not too much; without a pause, so that nothing is added."""
+        self._keep_up()
+        current, future = self._current, self.future
+        while future.end_offset < current.end_offset:
+            piece = current.read(future.end_offset, LAST_PIECE_BYTES, current.end_offset)
+            if piece is None or not piece.reaches_limit:
+                return False
+            self._append(piece.read(), self._runtime.clock.wall_ms())
+        if self._is_less_safe:
+            future.flush(current.recovery_point)
+        return not self._is_less_safe
+
+    def _swap(self) -> None:
+        current, future = self._current, self.future
+        self._manager.swap(current, future)
+        self.partition.replace_log(future)
+        log.info(
+            "moved to another data folder",
+            partition=str(self.partition),
+            before=current.parent_directory,
+            now=future.parent_directory,
+        )
+
+    async def _settle(self) -> None:
+        """Make the two renames durable, the new name first."""
+        for path in (self.target.path, *(d.path for d in self._manager.online_dirs())):
+            try:
+                await self._runtime.in_thread(self._runtime.disk.sync_dir, path)
+            except OSError as error:
+                self._manager.fail_dir(path, error)
+
+    def failed(self, error: Exception) -> None:
+        """What to do about an error of `run`."""
+        if isinstance(error, LogDirFailure):
+            self._manager.fail_dir(error.directory, error.cause)
+        elif not (isinstance(error, LogFailed) or self.future.failure is not None):
+            log.error(
+                "a replica cannot be moved to another data folder; ask for it again to try again",
+                partition=str(self.partition),
+                folder=self.target.path,
+                exc_info=error,
+            )

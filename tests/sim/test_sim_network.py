@@ -267,3 +267,34 @@ def test_a_machine_without_power_is_silent_and_resets_once_it_is_back() -> None:
             await receive(one, 1)
 
     story(1, main)
+
+
+async def hear(sock: Socket) -> tuple[bytes, bool]:
+    """What arrives until the connection ends, and whether it ended in order."""
+    said = b""
+    try:
+        while byte := await receive(sock, 1):
+            said += byte
+    except ConnectionResetError:
+        return said, False
+    return said, True
+
+
+def test_a_connection_may_be_accepted_twice_and_the_second_comes_from_nobody() -> None:
+    async def main(world: World, client: SimRuntime, server: SimRuntime) -> None:
+        world.network.ghost_rate = 1.0
+        heard: list[asyncio.Task[tuple[bytes, bool]]] = []
+        server.network.listen("", 9092, lambda sock: heard.append(asyncio.create_task(hear(sock))))
+        for _ in range(20):
+            one = await client.network.connect("server", 9092)
+            await send(one, b"hello")
+            one.close()
+        said = await asyncio.gather(*heard)
+        assert said.count((b"hello", True)) == 20
+        ghosts = [what for what, in_order in said if not in_order]
+        assert len(ghosts) == 20
+        assert b"" in ghosts
+        assert any(ghosts)
+        assert all(b"hello".startswith(what) for what in ghosts)
+
+    story(7, main)

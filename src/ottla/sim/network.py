@@ -2,7 +2,8 @@
 
 A partition or a pause loses nothing by itself: packets wait, as TCP sends again until it gets
 through. A killed process has its connections closed by its kernel; a machine that lost power says
-nothing at all until it is back, and then resets what it does not know.
+nothing at all until it is back, and then resets what it does not know. A network that duplicates
+connections has the server accept one twice: the second comes from nobody.
 """
 
 from __future__ import annotations
@@ -28,6 +29,8 @@ log = logging.getLogger("ottla.network")
 
 CONNECT_TIMEOUT_S = 127.0
 CONNECT_RETRY_S_MAX = 8.0
+GHOST_S = 4.0
+"""How long a connection that comes from nobody stays, on average."""
 FIRST_EPHEMERAL_PORT = 32768
 OWN_NAMES = ("localhost", "127.0.0.1", "::1", "0.0.0.0", "::", "")
 
@@ -44,6 +47,8 @@ class Fabric:
         """The network belongs to no process: deliveries go on whoever dies."""
         self.powered: dict[str, bool] = {}
         self.listeners: dict[tuple[str, int], SimListener] = {}
+        self.ghost_rate = 0.0
+        """How often a connection reaches its listener twice."""
         self._cut: dict[tuple[str, str], None] = {}
         self._paused: dict[str, None] = {}
         self._sockets: dict[int, SimSocket] = {}
@@ -119,6 +124,22 @@ class Fabric:
             end.birth = self._births
             self._sockets[end.birth] = end
             self._pipes[end.birth] = end.out
+
+    def haunt(self, listener: SimListener, client: SimSocket) -> None:
+        """Let the listener accept the connection once more. Whoever is at the other end of that
+        says nothing, or what the client says first; then it is silent until it is reset."""
+        if len(listener.queue) >= listener.backlog:
+            return
+        host, there = client.process.host, client.peer
+        ghost = SimSocket(self, Process(host, 0), (host, self.free_port()), there)
+        server = SimSocket(self, listener.process, there, ghost.local)
+        self.join(ghost, server)
+        self.trace.add(host, f"{host}:{ghost.local[1]} is a ghost at {there[0]}:{there[1]}")
+        if self.chance.random() < 0.5:
+            client.shadow = ghost
+        listener.offer(server)
+        stay_s = self.chance.expovariate(1.0) * GHOST_S
+        self.loop.call_later(stay_s, ghost.vanish, context=self.context)
 
     def forget(self, closed: SimSocket) -> None:
         """Once both ends are closed nothing more can matter."""
@@ -264,6 +285,8 @@ class SimNetwork:
         fabric.join(client, server)
         fabric.trace.add(here[0], f"{here[0]}:{here[1]} connects to {target}:{port}")
         listener.offer(server)
+        if fabric.ghost_rate and fabric.chance.random() < fabric.ghost_rate:
+            fabric.haunt(listener, client)
         return client
 
     async def _reach(self, target: str, port: int) -> None:

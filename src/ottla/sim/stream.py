@@ -73,6 +73,8 @@ class SimSocket:
         self.local = local
         self.peer = peer
         self.out: Pipe
+        self.shadow: SimSocket | None = None
+        """A ghost that says what this end says first."""
         self.birth = 0
         self.closed = False
         self.reset = False
@@ -133,7 +135,15 @@ class SimSocket:
         count = self.fabric.weather.part_of(len(data), self.fabric.chance)
         self._untaken += count
         self.out.push(data[:count])
+        if self.shadow is not None:
+            shadow, self.shadow = self.shadow, None
+            shadow.repeat(data[:count])
         return count
+
+    def repeat(self, data: bytes) -> None:
+        """Say what another said, or the first part of it."""
+        if not (self.closed or self.reset):
+            self.out.push(data[: self.fabric.weather.part_of(len(data), self.fabric.chance)])
 
     def on_readable(self, callback: Callable[[], None] | None) -> None:
         self.process.check_alive()
@@ -159,6 +169,15 @@ class SimSocket:
             self.out.push(Reset() if self._inbox else End())
         self._inbox.clear()
         self.fabric.forget(self)
+
+    def vanish(self) -> None:
+        """Break off from this end, whatever was said."""
+        if not self.closed:
+            self.closed = True
+            self._inbox.clear()
+            if not self.reset:
+                self.out.push(Reset())
+            self.fabric.forget(self)
 
     # What the network does.
 

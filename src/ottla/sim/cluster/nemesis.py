@@ -70,6 +70,7 @@ class Nemesis:
             outages.cut_pair,
             outages.clog,
             outages.cut_connections,
+            outages.duplicate_connections,
             outages.set_clock,
             outages.flip_bits,
             self._power.fail_power,

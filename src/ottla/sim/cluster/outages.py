@@ -124,6 +124,16 @@ class Outages:
         host = self.chance.choice(list(self.fleet.hosts.values()))
         self.world.network.cut_connections(host, rate=self.chance.choice((0.2, 1.0)))
 
+    async def duplicate_connections(self) -> None:
+        """While many have to connect anew, some of them reach their listener twice."""
+        network = self.world.network
+        network.ghost_rate = self.chance.choice((0.2, 1.0))
+        try:
+            await self.cut_connections()
+            await asyncio.sleep(self._some_seconds())
+        finally:
+            network.ghost_rate = 0.0
+
     # Lies.
 
     async def set_clock(self) -> None:

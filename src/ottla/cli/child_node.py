@@ -42,8 +42,9 @@ class ChildNode:
         self, number: int, config: Path, options: Sequence[str], said: Callable[[int, str], object]
     ) -> None:
         self.number = number
-        self._command = [sys.executable, "-m", "ottla.cli.main", "start", "--config", str(config)]
-        self._command += options
+        # -P: a file of the current folder must not take the place of a module.
+        self._command = [sys.executable, "-P", "-m", "ottla.cli.main", "start"]
+        self._command += ["--config", str(config), *options]
         self._said = said
         self._last_line = ""
         self.ready = asyncio.Event()

@@ -56,6 +56,8 @@ class Child:
                     "NO_COLOR": "1",
                     "COLUMNS": "500",
                     "TMPDIR": str(temporary),
+                    # A file of the current folder must not take the place of a module.
+                    "PYTHONSAFEPATH": "1",
                 },
                 start_new_session=True,
                 preexec_fn=child_of_ours(),

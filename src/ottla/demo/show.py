@@ -51,23 +51,34 @@ def run(options: Options, console: Console) -> int:
     """0 if everything came out right, 1 if not."""
     # Whoever asks us to end must not leave our children behind either.
     signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
-    with workspace(options.data) as folder, ExitStack() as cleanup:
-        return Show(options, console, folder, cleanup).run()
+    with workspace(options.data) as place, ExitStack() as cleanup:
+        code = Show(options, console, place.folder, cleanup).run()
+        if code != 0 and not place.keeps:
+            place.keeps = True
+            console.print(f"What there is to look at is kept in {place.folder}", soft_wrap=True)
+        return code
+
+
+@dataclass
+class Workspace:
+    folder: Path
+    keeps: bool
 
 
 @contextmanager
-def workspace(data: Path | None) -> Iterator[Path]:
+def workspace(data: Path | None) -> Iterator[Workspace]:
     if data is not None:
         if data.exists() and any(data.iterdir()):
             raise FileExistsError(f"{data} is not empty: the demo wants a folder of its own")
         data.mkdir(parents=True, exist_ok=True)
-        yield data.resolve()
+        yield Workspace(data.resolve(), keeps=True)
         return
-    folder = Path(tempfile.mkdtemp(prefix="ottla-demo-"))
+    place = Workspace(Path(tempfile.mkdtemp(prefix="ottla-demo-")), keeps=False)
     try:
-        yield folder
+        yield place
     finally:
-        shutil.rmtree(folder, ignore_errors=True)
+        if not place.keeps:
+            shutil.rmtree(place.folder, ignore_errors=True)
 
 
 class Mishap(NamedTuple):
@@ -179,11 +190,13 @@ class Show:
         terminals.join()
         if terminals.failure is not None:
             raise terminals.failure
-        spark.finish()
+        spark.finish(lambda: self._screen.show("finishing"))
 
 
 def create_topics(bootstrap: str) -> None:
     with Admin(bootstrap_servers=bootstrap) as admin:
         for topic, partitions in rules.TOPICS.items():
             policy = "compact" if topic in rules.COMPACTED else "delete"
-            admin.create_topic(topic, partitions=partitions, configs={"cleanup.policy": policy})
+            # The story is older than a week: by Kafka's default its records would soon be deleted.
+            configs = {"cleanup.policy": policy, "retention.ms": "-1"}
+            admin.create_topic(topic, partitions=partitions, configs=configs)

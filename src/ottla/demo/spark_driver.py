@@ -5,6 +5,7 @@ from __future__ import annotations
 import json
 import sys
 import time
+from collections.abc import Callable
 from pathlib import Path
 from threading import Thread
 
@@ -47,13 +48,14 @@ class SparkDriver(Child):
         self.kill()
         self.start()
 
-    def finish(self) -> None:
-        """Let it process all that is there, and end."""
+    def finish(self, look: Callable[[], object]) -> None:
+        """Let it process all that is there, and end. `look` is called all the while."""
         deadline = time.monotonic() + FINISH_TIMEOUT_S
         while self._heard != "finished" and time.monotonic() < deadline:
             self.look_after()
             if self._heard == "started":
                 self._order("finish")
+            look()
             time.sleep(0.1)
         if self._heard != "finished":
             raise ChildFailed(f"Spark did not finish within {FINISH_TIMEOUT_S:.0f} s")

@@ -52,6 +52,12 @@ def lost_read(history: History) -> None:
     history.end(P, ended("a"))
 
 
+def deleted_too_much(history: History) -> None:
+    sent(history, "a", "b", "c")
+    history.deleting(P, 1)
+    history.end(P, [(2, "c")], start=2)
+
+
 def duplicate(history: History) -> None:
     sent(history, "a", "b")
     history.end(P, ended("a", "b", "a"))
@@ -160,6 +166,7 @@ def copied(*values: str) -> Callable[[History], None]:
     [
         (lost_write, Kind.LOST_WRITE),
         (lost_read, Kind.LOST_WRITE),
+        (deleted_too_much, Kind.LOST_WRITE),
         (duplicate, Kind.DUPLICATE),
         (phantom, Kind.PHANTOM),
         (wrong_partition, Kind.PHANTOM),
@@ -204,6 +211,7 @@ def sent_again_without_idempotence(history: History) -> None:
 def deleted_below_the_log_start(history: History) -> None:
     sent(history, "a", "b")
     history.reader("r").read(P, 0, "a", 1.0)
+    history.deleting(P, 1)
     history.end(P, [(1, "b")], start=1)
 
 

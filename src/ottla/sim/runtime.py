@@ -99,6 +99,7 @@ class SimRuntime:
         def died() -> None:
             if not outcome.done():
                 outcome.set_exception(ProcessDied(f"{self.process} died during {name}"))
+                outcome.exception()  # known, though the world may end before anybody is told
 
         task.add_done_callback(copy)
         self.process.at_death.append(died)

@@ -93,6 +93,8 @@ class History:
     logs: dict[Partition, Log] = field(default_factory=dict)
     group_ends: dict[tuple[str, Partition], tuple[int, int]] = field(default_factory=dict)
     """For a group and a partition: where it began, and the last offset it has committed."""
+    deleted: dict[Partition, int] = field(default_factory=dict)
+    """Where somebody asked for the deletion of what lies before an offset: the highest."""
     copies: dict[str, str] = field(default_factory=dict)
     """Topics that were copied exactly once, partition by partition: each with its copy."""
 
@@ -107,6 +109,9 @@ class History:
     def reader(self, name: str, *, committed: bool = False, group: str | None = None) -> Reader:
         self.readers.append(Reader(name, committed, group))
         return self.readers[-1]
+
+    def deleting(self, partition: Partition, before: int) -> None:
+        self.deleted[partition] = max(before, self.deleted.get(partition, 0))
 
     def end(
         self,

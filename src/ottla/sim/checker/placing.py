@@ -49,6 +49,15 @@ def lost_writes(history: History) -> Iterator[Anomaly]:
                 f"{sending.value} was acknowledged and is not there (the log ends at {log.end})",
             )
     yield from _lost_reads(history, held)
+    yield from _late_starts(history)
+
+
+def _late_starts(history: History) -> Iterator[Anomaly]:
+    """Nothing is deleted that nobody asked to delete."""
+    for partition, log in history.logs.items():
+        if log.start > (asked := history.deleted.get(partition, 0)):
+            text = f"the log starts at {log.start}, {asked} was asked for"
+            yield Anomaly(Kind.LOST_WRITE, str(partition), text)
 
 
 def _lost_reads(history: History, held: dict[Partition, set[str]]) -> Iterator[Anomaly]:

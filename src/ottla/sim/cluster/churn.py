@@ -7,7 +7,9 @@ from typing import Any
 
 from ottla.client.admin.admin import Admin
 from ottla.client.admin.configs import ConfigResource, ResourceType
+from ottla.client.admin.offsets import OffsetSpec
 from ottla.client.admin.topics import NewTopic
+from ottla.client.network.leaders import all_or_raise
 from ottla.client.values import TopicPartition
 from ottla.protocol.errors import ErrorCode, KafkaError
 from ottla.sim.cluster.work import Client, Work
@@ -43,6 +45,7 @@ class Churn(Client):
                 self._delete,
                 self._add_partitions,
                 self._configure,
+                self._delete_records,
                 self._elect,
                 self._move,
                 self._move,
@@ -78,6 +81,16 @@ class Churn(Client):
         await admin.alter_config(
             ConfigResource(ResourceType.TOPIC, topic.name), {"internal.segment.bytes": value}
         )
+
+    async def _delete_records(self, admin: Admin) -> None:
+        """Some of the oldest. Not of what is copied: a copy is compared with the whole of it."""
+        partition = self.chance.choice(self.work.shape.plain.all())
+        starts = all_or_raise(await admin.list_offsets({partition: OffsetSpec.EARLIEST}))
+        ends = all_or_raise(await admin.list_offsets({partition: OffsetSpec.LATEST}))
+        start, end = starts[partition].offset, ends[partition].offset
+        before = start + self.chance.randint(0, max(0, end - start) // 3)
+        self.work.history.deleting(partition, before)
+        _check(await admin.delete_records({partition: before}))
 
     async def _elect(self, admin: Admin) -> None:
         _check(await admin.elect_leaders(self._some_partitions()))

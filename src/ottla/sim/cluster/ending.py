@@ -118,8 +118,10 @@ class Ending:
     async def read_to_the_end(self, topic: TopicShape) -> None:
         """Write down what the partitions hold, once no transaction is open in them."""
         async with Admin(**self._options) as admin:
-            ends = await _ends(admin, topic, "read_uncommitted")
-            if ends != (stable := await _ends(admin, topic, "read_committed")):
+            starts = await _offsets(admin, topic, OffsetSpec.EARLIEST)
+            ends = await _offsets(admin, topic, OffsetSpec.LATEST)
+            stable = await _offsets(admin, topic, OffsetSpec.LATEST, "read_committed")
+            if ends != stable:
                 raise NotYet(
                     f"a transaction is open: the ends are {ends}, the stable ones {stable}"
                 )
@@ -127,7 +129,11 @@ class Ending:
         committed = await self.read(topic, "read_committed")
         for partition in topic.all():
             self._work.history.end(
-                partition, everything[partition], committed[partition], end=ends[partition]
+                partition,
+                everything[partition],
+                committed[partition],
+                start=starts[partition],
+                end=ends[partition],
             )
 
     async def group_is_through(self, group: str, topic: TopicShape, *, committed: bool) -> None:
@@ -144,9 +150,12 @@ class Ending:
             history.group_ends[group, partition] = (0, reached)
 
 
-async def _ends(
-    admin: Admin, topic: TopicShape, isolation: IsolationLevel
+async def _offsets(
+    admin: Admin,
+    topic: TopicShape,
+    which: OffsetSpec,
+    isolation: IsolationLevel = "read_uncommitted",
 ) -> dict[TopicPartition, int]:
-    asked = dict.fromkeys(topic.all(), OffsetSpec.LATEST)
+    asked = dict.fromkeys(topic.all(), which)
     found = await admin.list_offsets(asked, isolation_level=isolation)
     return {partition: offset.offset for partition, offset in all_or_raise(found).items()}

@@ -10,7 +10,7 @@ from ottla.client.consumer.rebalance_listener import RebalanceListener
 from ottla.client.errors import LogTruncation, OffsetOutOfRange
 from ottla.client.values import AnyRecord, TopicPartition
 from ottla.sim.checker.history import Reader
-from ottla.sim.cluster.shape import TopicShape
+from ottla.sim.cluster.shape import RACKS, TopicShape
 from ottla.sim.cluster.work import Client, Work
 from ottla.sim.history import Violation
 from ottla.sim.runtime import SimRuntime
@@ -37,12 +37,15 @@ class LoneReader(Client):
             isolation_level="read_committed" if self._committed else "read_uncommitted",
             max_poll_records=self.chance.choice((1, 10, 500)),
             fetch_max_wait_ms=self.chance.choice((200, 1000)),
+            client_rack=self.chance.choice(("", *RACKS)),
         )
         await consumer.start()
         try:
             await self._read(consumer)
         except (OffsetOutOfRange, LogTruncation) as error:
-            raise Violation(f"{self.life}: records that were read are gone: {error}") from error
+            if error.offset >= self.work.history.deleted.get(error.topic_partition, 0):
+                raise Violation(f"{self.life}: records that were read are gone: {error}") from error
+            raise
         finally:
             await consumer.close(5000)
 

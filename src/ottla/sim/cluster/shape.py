@@ -7,11 +7,14 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from ottla.client.values import TopicPartition
+from ottla.replication.replica_selector import RACK_AWARE
 
 CLIENT_PORT = 9092
 CONTROLLER_PORT = 9093
 CLUSTER_ID = "c2ltdWxhdGVkLWNsdXN0ZQ"
 DATA_DIR = "/data"
+RACKS = ("north", "south")
+"""Where nodes are, and readers that may read from followers in their own."""
 SPLIT_RATES = (0.0, 0.02, 0.2)
 """Torn reads and writes are the single node's daily bread; here they would only cost time."""
 
@@ -86,6 +89,7 @@ class Shape:
             "controller.listener.names": "CONTROLLER",
             "controller.quorum.voters": ",".join(voters),
             "log.dirs": DATA_DIR,
+            "broker.rack": RACKS[node.id % len(RACKS)],
         }
 
     def __str__(self) -> str:
@@ -172,6 +176,8 @@ def _settings(
         "log.cleaner.enable": "false",
         "log.index.size.max.bytes": "4096",
     }
+    if chance.random() < 0.5:
+        settings["replica.selector.class"] = RACK_AWARE
     if synced:
         settings["log.flush.interval.messages"] = "1"
     return settings

@@ -33,6 +33,7 @@ if TYPE_CHECKING:
     from ottla.client.admin.group_values import PartitionLag as PartitionLag
     from ottla.client.admin.log_dirs import LogDir as LogDir
     from ottla.client.admin.log_dirs import Replica as Replica
+    from ottla.client.admin.log_dirs import ReplicaLogDirs as ReplicaLogDirs
     from ottla.client.admin.log_dirs import ReplicaOf as ReplicaOf
     from ottla.client.admin.offsets import OffsetSpec as OffsetSpec
     from ottla.client.admin.quorum import DescribedQuorum as DescribedQuorum
@@ -155,7 +156,7 @@ _HOMES = {
         "AlterOperation ConfigChange ConfigEntry ConfigResource ConfigSource ResourceType"
     ),
     "ottla.client.admin.group_values": "DescribedGroup GroupMember ListedGroup PartitionLag",
-    "ottla.client.admin.log_dirs": "LogDir Replica ReplicaOf",
+    "ottla.client.admin.log_dirs": "LogDir Replica ReplicaLogDirs ReplicaOf",
     "ottla.client.admin.offsets": "OffsetSpec",
     "ottla.client.admin.quorum": "DescribedQuorum QuorumMember",
     "ottla.client.admin.quotas": "QuotaEntity QuotaName",

@@ -76,6 +76,9 @@ ADMIN_CALLS: dict[str, AdminCall] = {
     "describe_group": lambda admin: admin.describe_group("group"),
     "describe_groups": lambda admin: admin.describe_groups(["group"]),
     "describe_log_dirs": lambda admin: admin.describe_log_dirs(),
+    "describe_replica_log_dirs": lambda admin: admin.describe_replica_log_dirs(
+        [ReplicaOf(TOPIC, 0, 1)]
+    ),
     "describe_metadata_quorum": lambda admin: admin.describe_metadata_quorum(),
     "describe_producers": lambda admin: admin.describe_producers([PLACE]),
     "describe_topic": lambda admin: admin.describe_topic(TOPIC),

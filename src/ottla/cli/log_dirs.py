@@ -1,4 +1,4 @@
-"""`ottla log-dirs`: how much each broker keeps, and where."""
+"""`ottla log-dirs`: how much each broker keeps, and where; and moving it."""
 
 from __future__ import annotations
 
@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from ottla.cli.log_dirs_move import move
 from ottla.cli.options import (
     BOOTSTRAP_DEFAULT,
     TIMEOUT_MS_DEFAULT,
@@ -19,10 +20,12 @@ if TYPE_CHECKING:
     from ottla.client.admin.log_dirs import LogDir, Replica
 
 app = new_app()
+app.command("move")(move)
 
 
-@app.command("log-dirs")
+@app.callback(invoke_without_command=True)
 def log_dirs(
+    context: typer.Context,
     brokers: Annotated[
         list[int] | None, typer.Option("--broker", metavar="ID", help="Only these brokers.")
     ] = None,
@@ -43,7 +46,11 @@ def log_dirs(
     - `ottla log-dirs`
 
     - `ottla log-dirs --topic orders`
+
+    - `ottla log-dirs move orders:0 --to /disk2/kafka`
     """
+    if context.invoked_subcommand is not None:
+        return
     from ottla.cli.output import human_bytes, print_json, print_table
     from ottla.cli.session import with_admin
 

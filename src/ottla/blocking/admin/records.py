@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping
 
 from ottla.blocking.admin.calls import AdminCalls
-from ottla.client.admin.log_dirs import LogDir, ReplicaOf
+from ottla.client.admin.log_dirs import LogDir, ReplicaLogDirs, ReplicaOf
 from ottla.client.admin.offsets import IsolationLevel
 from ottla.client.values import OffsetAndTimestamp, TopicPartition
 from ottla.protocol.errors import KafkaError
@@ -32,6 +32,11 @@ class RecordCalls(AdminCalls):
         partitions: Iterable[TopicPartition] | None = None,
     ) -> list[LogDir]:
         return self._call(lambda: self._admin.describe_log_dirs(brokers, partitions=partitions))
+
+    def describe_replica_log_dirs(
+        self, replicas: Iterable[ReplicaOf]
+    ) -> dict[ReplicaOf, ReplicaLogDirs]:
+        return self._call(lambda: self._admin.describe_replica_log_dirs(replicas))
 
     def alter_replica_log_dirs(
         self, moves: Mapping[ReplicaOf, str]

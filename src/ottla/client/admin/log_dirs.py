@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
@@ -48,6 +49,17 @@ class ReplicaOf(NamedTuple):
     broker: int
 
 
+@dataclass(frozen=True, slots=True)
+class ReplicaLogDirs:
+    """Where the copy of a partition lies on one broker, and where it is moving to, if it is."""
+
+    current: str | None
+    offset_lag: int
+    future: str | None
+    future_offset_lag: int
+    """How far the future copy is behind the current one; -1 without one."""
+
+
 class LogDirAdmin(AdminPart):
     async def describe_log_dirs(
         self,
@@ -77,6 +89,23 @@ class LogDirAdmin(AdminPart):
             return [_log_dir(node_id, result) for result in response.results]
 
         return await self._of_each_broker(ask, brokers)
+
+    async def describe_replica_log_dirs(
+        self, replicas: Iterable[ReplicaOf]
+    ) -> dict[ReplicaOf, ReplicaLogDirs]:
+        """In which folders these copies are; None where the broker has none."""
+        wanted = list(replicas)
+        partitions = {TopicPartition(one.topic, one.partition) for one in wanted}
+        brokers = sorted({one.broker for one in wanted})
+        found = dict.fromkeys(wanted, ReplicaLogDirs(None, -1, None, -1))
+        if not brokers:
+            return found
+        for folder in await self.describe_log_dirs(brokers, partitions=partitions):
+            for replica in folder.replicas:
+                one = ReplicaOf(replica.topic, replica.partition, folder.broker)
+                if one in found:
+                    found[one] = _with_folder(found[one], folder.path, replica)
+        return found
 
     async def alter_replica_log_dirs(
         self, moves: Mapping[ReplicaOf, str]
@@ -120,6 +149,12 @@ async def _move(
         for topic in response.results
         for found in topic.partitions
     }
+
+
+def _with_folder(known: ReplicaLogDirs, path: str, replica: Replica) -> ReplicaLogDirs:
+    if replica.is_future:
+        return dataclasses.replace(known, future=path, future_offset_lag=replica.offset_lag)
+    return dataclasses.replace(known, current=path, offset_lag=replica.offset_lag)
 
 
 def _log_dir(node_id: int, result: Any) -> LogDir:

@@ -55,6 +55,8 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
             # A call to the JVM that is cut short leaves the session of all tests unusable.
             if item.get_closest_marker("timeout") is None:
                 item.add_marker(pytest.mark.timeout(400))
+    # First, since one worker has to run all of them while the others share the rest.
+    items.sort(key=lambda item: item.get_closest_marker("xdist_group") is None)
     if TARGET == "kafka":
         skip = pytest.mark.skip(reason="asks for something that Kafka does not promise")
         for item in items:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 from collections.abc import Awaitable, Callable
 
 import pytest
@@ -219,10 +220,8 @@ def _killed_at(operation: int, power_loss: bool) -> bool:
             await asyncio.sleep(1)
             state["done"] = True
 
-        try:
+        with contextlib.suppress(ProcessDied):
             await home.live(first)
-        except ProcessDied:
-            pass
 
         async def second(node: Node) -> None:
             assert len(folders(node)) == 1, (operation, folders(node))
@@ -243,6 +242,85 @@ def _killed_at(operation: int, power_loss: bool) -> bool:
 
     home.tell(main)
     return bool(state["done"])
+
+
+@pytest.mark.parametrize("seed", range(12))
+def test_moves_to_and_fro_through_kills_and_power_losses_keep_what_was_acknowledged(
+    seed: int,
+) -> None:
+    home = Home(seed, log_flush_interval_messages="1", log_segment_bytes="1048576")
+    chance = home.world.chance("story")
+    appended: list[bytes] = []
+    acknowledged = 0
+
+    async def begin(node: Node) -> None:
+        await create(node)
+
+    async def life(node: Node) -> None:
+        nonlocal acknowledged
+        found = values(node)
+        assert len(folders(node)) == 1
+        assert found == appended[: len(found)]
+        assert len(found) >= acknowledged
+        del appended[len(found) :]
+        home.crash_at(chance.randint(0, 400), power_loss=chance.random() < 0.5)
+        while True:
+            if chance.random() < 0.05:
+                node.replicas.move("t", 0, chance.choice((A, B, C)))
+            value = b"%06d" % len(appended) + b"z" * chance.choice((10, 100, 30_000))
+            appended.append(value)
+            append(node, value)
+            await asyncio.sleep(chance.expovariate(200))
+            acknowledged = partition_of(node).high_watermark
+
+    async def last(node: Node) -> None:
+        await until(lambda: not copies(node))
+        found = values(node)
+        assert found == appended[: len(found)]
+        assert len(found) >= acknowledged
+        assert [assigned(node)] == folders(node)
+
+    async def main() -> None:
+        await home.live(begin, stop=True)
+        for _ in range(10):
+            with contextlib.suppress(ProcessDied):
+                await home.live(life)
+        await home.live(last)
+
+    home.tell(main)
+    assert acknowledged > 20
+
+
+def test_a_source_that_fails_during_a_move_takes_the_replica_along() -> None:
+    home = Home(replica_alter_log_dirs_io_max_bytes_per_second="1000")
+    written = [b"%03d" % n + b"x" * 20_000 for n in range(50)]
+
+    async def main() -> None:
+        async def story(node: Node) -> None:
+            await create(node)
+            source, target = folders(node)[0], other_than(node)
+            append(node, *written)
+            node.replicas.move("t", 0, target)
+            await until(lambda: described(node)[target][1] < 50)
+            home.world.machine(BROKER).faults.fail(source, "write")
+            with pytest.raises(KafkaError) as refused:
+                append(node, b"lost")
+            node.replicas.noted(refused.value)
+            await asyncio.sleep(5)
+            assert partition_of(node).error == ErrorCode.KAFKA_STORAGE_ERROR
+            assert assigned(node) == source
+
+        await home.live(story)
+        home.world.machine(BROKER).faults.heal()
+
+        async def again(node: Node) -> None:
+            assert values(node) == written
+            await until(lambda: not copies(node), 3600)
+            assert values(node) == written
+
+        await home.live(again)
+
+    home.tell(main)
 
 
 def test_a_copy_loses_what_the_log_loses() -> None:

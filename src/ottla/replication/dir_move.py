@@ -113,6 +113,7 @@ class DirMove:
                 future.truncate_fully_and_start_at(current.log_start_offset)
         if future.end_offset > current.end_offset:
             future.truncate_to(current.end_offset)
+        self._manager.housekeeping.checkpoint_soon(future)
 
     def _keep_up(self) -> None:
         """Lose what the log has lost, at its end and at its beginning."""
@@ -121,6 +122,7 @@ class DirMove:
         cut = self._manager.futures.take_cut(future)
         if cut is not None and cut < future.end_offset:
             future.truncate_to(cut)
+            self._manager.housekeeping.checkpoint_soon(future)
         if future.end_offset < current.log_start_offset:
             future.truncate_fully_and_start_at(current.log_start_offset)
         future.increment_log_start_offset(min(current.log_start_offset, future.end_offset))

@@ -215,6 +215,13 @@ def deleted_below_the_log_start(history: History) -> None:
     history.end(P, [(1, "b")], start=1)
 
 
+def sent_again_and_the_first_one_deleted(history: History) -> None:
+    sent(history, "a", "b", offset=2, once=False)
+    history.sendings[0].offset, history.sendings[1].offset = 2, 1
+    history.deleting(P, 1)
+    history.end(P, [(1, "b"), (2, "a")], start=1)
+
+
 def unknown_and_all_visible(history: History) -> None:
     sent(history, "a", "b", transaction=Transaction("p", 1.0, Outcome.UNKNOWN))
     history.end(P, ended("a", "b"))
@@ -263,6 +270,7 @@ def records_of_others_between(history: History) -> None:
         lost_with_acks_of_the_leader,
         sent_again_without_idempotence,
         deleted_below_the_log_start,
+        sent_again_and_the_first_one_deleted,
         unknown_and_all_visible,
         unknown_and_nothing_visible,
         aborted_seen_by_readers_of_everything,

@@ -41,14 +41,16 @@ def _steps(reader: Reader, places: dict[tuple[Partition, bool], list[int]]) -> I
 def disordered_sends(history: History) -> Iterator[Anomaly]:
     """By the place where each record is first found. What was sent without idempotence and has no
     known outcome may arrive late, from a connection that was given up; acks below all promise
-    nothing."""
+    nothing. Without idempotence a record may be there twice, and where the log's beginning was
+    deleted the first of the two may be gone."""
     for partition, log in history.logs.items():
         places: dict[str, int] = {}
         for offset, value in log.records:
             places.setdefault(value, offset)
         lanes: dict[str, list[tuple[int, str]]] = {}
         for sending in history.sendings:
-            if sending.partition == partition and _keeps_order(sending):
+            found_first = sending.once or not log.start
+            if sending.partition == partition and found_first and _keeps_order(sending):
                 place = places.get(sending.value)
                 if place is not None:
                     lanes.setdefault(sending.producer, []).append((place, sending.value))

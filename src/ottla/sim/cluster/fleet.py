@@ -93,6 +93,9 @@ class Fleet:
                 await runtime.run(self._close(runtime, self.nodes[node_id]), name="stop")
         except ProcessDied:
             return
+        except asyncio.CancelledError:
+            self.kill(node_id)  # or it would end its stop and lie there, its process alive
+            raise
         except TimeoutError:
             raise Violation(f"{self.hosts[node_id]} did not stop in {STOP_S_MAX} s") from None
         if runtime.process.alive:

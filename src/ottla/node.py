@@ -50,6 +50,8 @@ if TYPE_CHECKING:
 log = get_logger("ottla.node")
 
 FETCH_SESSION_EVICTION_MS: Final = 120_000
+QUORUM_SILENCE_S: Final = 10.0
+"""So often a node that cannot start yet says what it waits for."""
 LEAVE_S_MAX: Final = 5.0
 """So long a broker that stops waits for others to take over what it leads."""
 
@@ -159,7 +161,22 @@ class Node:
             self.controller = Controller(self.metadata, config, self.runtime)
             self.server.start_serving(CONTROLLERS)
             self._register_controller()
-        await self.metadata.caught_up()
+        await self._catch_up()
+
+    async def _catch_up(self) -> None:
+        """With the metadata, which takes a quorum of controllers; says so while there is none."""
+        caught_up = asyncio.ensure_future(self.metadata.caught_up())
+        try:
+            while not (await asyncio.wait([caught_up], timeout=QUORUM_SILENCE_S))[0]:
+                log.warning(
+                    "waiting for a quorum of controllers; do enough of them run, are their "
+                    "addresses right, and were all nodes formatted with this cluster id?",
+                    cluster_id=self.cluster_id,
+                    controllers=_controllers(self.config),
+                )
+            caught_up.result()
+        finally:
+            caught_up.cancel()
 
     def _register_controller(self) -> None:
         """In the background. A node without a listener for it has nobody who would look for it."""
@@ -340,6 +357,12 @@ def _connected_peers(runtime: Runtime) -> Peers:
     from ottla.client.peers import ConnectedPeers
 
     return ConnectedPeers(runtime)
+
+
+def _controllers(config: BrokerConfig) -> str:
+    """As the configuration names them."""
+    named = config["controller.quorum.voters"] or config["controller.quorum.bootstrap.servers"]
+    return ",".join(named)
 
 
 def _belongs(log: Log, image: MetadataImage, node_id: int) -> bool:

@@ -7,6 +7,7 @@ import shutil
 from collections.abc import Awaitable, Callable
 from functools import partial
 from pathlib import Path
+from random import Random
 from typing import Any
 
 import pytest
@@ -31,9 +32,16 @@ from ottla.protocol.messages.produce import (
     ProduceRequest,
     TopicProduceData,
 )
+from ottla.protocol.uuids import random_uuid
 from ottla.records.builder import build_batch
 from ottla.records.record import Record
 from ottla.replication.partition import Partition
+from ottla.runtime.os_disk import OsDisk
+from ottla.storage.meta_properties import (
+    MetaProperties,
+    read_meta_properties,
+    write_meta_properties,
+)
 from ottla.testing import AsyncCluster, async_cluster
 
 Test = Callable[[AsyncCluster], Awaitable[None]]
@@ -103,6 +111,31 @@ def test_a_follower_that_lost_its_folder_copies_everything_anew() -> None:
         await cluster.start(lost)
         await until(lambda: len(isr(cluster)) == 3)
         await in_sync(cluster, lost)
+
+    with_cluster(test)
+
+
+@pytest.mark.parametrize("was", ["leader", "follower"])
+def test_a_broker_whose_disk_was_replaced_is_filled_again(was: str) -> None:
+    async def test(cluster: AsyncCluster) -> None:
+        await create(cluster)
+        await produce(cluster, 0, 300)
+        lost = leader_of(cluster) if was == "leader" else followers_of(cluster)[0]
+        folder = Path(cluster.nodes[lost].folder)
+        await cluster.kill(lost)
+        await until(lambda: cluster.leader_of("t") not in (None, lost))
+        known = read_meta_properties(OsDisk(), str(folder))
+        assert known is not None
+        shutil.rmtree(folder)
+        OsDisk().make_dirs(str(folder))
+        new_disk = MetaProperties(known.cluster_id, lost, random_uuid(Random(1)))
+        write_meta_properties(OsDisk(), str(folder), new_disk)
+        await cluster.start(lost)
+        await until(lambda: len(isr(cluster)) == 3)
+        await produce(cluster, 300, 10)
+        await in_sync(cluster, lost)
+        await cluster.restart(lost)
+        await until(lambda: len(isr(cluster)) == 3)
 
     with_cluster(test)
 

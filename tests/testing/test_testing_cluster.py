@@ -234,3 +234,12 @@ def test_a_broker_can_be_added() -> None:
         admin.create_topics([made])["t"].result(20)
         send(cluster.bootstrap_servers, "t", "a")
         assert cluster.leader_of("t") == 4
+
+
+def test_a_whole_cluster_is_killed_and_started_again() -> None:
+    with ottla.testing.cluster(nodes=3, settings={"num.partitions": 2}) as cluster:
+        send(cluster.bootstrap_servers, "t", "a", "b")
+        for node in (1, 2, 3):
+            cluster.kill(node)
+        cluster.start(1, 2, 3)
+        assert sorted(read(cluster.bootstrap_servers, "t", 2)) == ["a", "b"]

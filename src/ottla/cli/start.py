@@ -136,6 +136,7 @@ def explain(error: Exception, config: BrokerConfig) -> str | None:
     import errno
     from socket import gaierror
 
+    from ottla.broker.lifecycle import IdTaken
     from ottla.protocol.errors import KafkaError
     from ottla.storage.errors import CorruptFile
     from ottla.storage.log_dir import LogDirInUse, LogDirUnidentified
@@ -148,7 +149,8 @@ def explain(error: Exception, config: BrokerConfig) -> str | None:
         place = f"{error.filename}: " if error.filename else ""
         advice = {errno.EADDRINUSE: "; is another broker running? --listener HOST:0 picks a port"}
         return f"{place}{error.strerror or error}{advice.get(error.errno or 0, '')}"
-    if isinstance(error, (KafkaError, CorruptFile, LogDirInUse, LogDirUnidentified, StorageError)):
+    told = (KafkaError, CorruptFile, IdTaken, LogDirInUse, LogDirUnidentified, StorageError)
+    if isinstance(error, told):
         return str(error)
     return None
 

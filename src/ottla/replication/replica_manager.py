@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Final
 from ottla.config.topic import TopicConfig
 from ottla.logs import get_logger
 from ottla.metadata.delta import MetadataDelta
-from ottla.metadata.image import MetadataImage, PartitionImage, TopicImage
+from ottla.metadata.image import NO_LEADER, MetadataImage, PartitionImage, TopicImage
 from ottla.protocol.errors import ErrorCode, KafkaError
 from ottla.protocol.uuids import MIGRATING_DIRECTORY, UNASSIGNED_DIRECTORY
 from ottla.replication.cluster_view import ClusterView
@@ -62,6 +62,8 @@ class ReplicaManager:
         self.moves = DirMoves(runtime, config, log_manager, node_id)
         self._default_config = TopicConfig.build(config, {})
         self._to_create: dict[Partition, None] = {}
+        self._anew: set[Partition] = set()
+        """Of these the metadata still names a folder that is gone."""
         self._starting = False
         self._placed: dict[tuple[bytes, int], bytes] = {}
         self.report_folders: Callable[[dict[tuple[bytes, int], bytes]], object] | None = None
@@ -245,6 +247,8 @@ class ReplicaManager:
             )
             hosted.partitions[assigned.index] = partition
             self._find_log(partition, assigned)
+        elif partition.error is not None and partition.log is None:
+            self._begin_anew(partition, assigned)
         hosted.configure_partition(partition)
         if assigned.leader == self._node_id:
             self._lead(partition, assigned)
@@ -271,6 +275,7 @@ class ReplicaManager:
 
     def _discard(self, partition: Partition, error: ErrorCode) -> None:
         self._to_create.pop(partition, None)
+        self._anew.discard(partition)
         if self._fetchers is not None:
             self._fetchers.leave(partition)
         partition.set_error(error)
@@ -291,6 +296,7 @@ class ReplicaManager:
             self.moves.resume(partition)
         elif self._may_be_offline(assigned.directory_of(self._node_id)):
             partition.set_error(ErrorCode.KAFKA_STORAGE_ERROR)
+            self._begin_anew(partition, assigned)
         else:
             self._to_create[partition] = None
 
@@ -303,6 +309,21 @@ class ReplicaManager:
         if self._starting and directory not in (*manager.directory_ids(), MIGRATING_DIRECTORY):
             return True  # a disk that is not mounted: its folder was found empty, or made anew
         return manager.is_offline(directory)
+
+    def _begin_anew(self, partition: Partition, assigned: PartitionImage) -> None:
+        """Its disk is gone for good, and another one in its place: copy it from the others. Only
+        once the controller has taken this replica out of the ISR, for as long as it counts on what
+        was here nobody may find it empty."""
+        others_have_it = assigned.leader not in (NO_LEADER, self._node_id)
+        if not others_have_it or self._node_id in assigned.isr:
+            return
+        if partition.error == ErrorCode.KAFKA_STORAGE_ERROR and all(
+            log_dir.online for log_dir in self._log_manager.dirs
+        ):
+            log.warning("a replica whose disk is gone is copied anew", partition=str(partition))
+            partition.error = None
+            self._anew.add(partition)
+            self._to_create[partition] = None
 
     def _drop(self, topic: TopicImage) -> None:
         hosted = self.topics_by_id.pop(topic.id, None)
@@ -341,7 +362,9 @@ class ReplicaManager:
             partition.topic, partition.index, partition.topic_id, hosted.config
         )
         folder = self._log_manager.dir_of(created)
-        if folder is not None and len(self._log_manager.dirs) > 1:
+        begun_anew = partition in self._anew
+        self._anew.discard(partition)
+        if folder is not None and (begun_anew or len(self._log_manager.dirs) > 1):
             if not self._placed:
                 self._runtime.call_soon(self._report_placed)
             self._placed[partition.topic_id, partition.index] = folder.id

@@ -46,8 +46,8 @@ class AsyncCluster:
     async def stop(self, node: int) -> None:
         await self._wait(lambda: self._group.stop(node))
 
-    async def start(self, node: int) -> None:
-        await self._wait(lambda: self._group.start(node))
+    async def start(self, *nodes: int) -> None:
+        await self._wait(lambda: self._group.start(*nodes))
 
     async def restart(self, node: int) -> None:
         await self.stop(node)
@@ -59,7 +59,7 @@ class AsyncCluster:
     def resume(self, node: int) -> None:
         self._thread.look(lambda: self._group.resume(node))
 
-    async def add_node(self, settings: Mapping[str, str] | None = None) -> int:
+    async def add_node(self, settings: Mapping[str, object] | None = None) -> int:
         return await self._wait(lambda: self._group.add_node(settings or {}))
 
     async def wait_ready(self, timeout_s: float = READY_TIMEOUT_S) -> None:
@@ -76,8 +76,8 @@ class AsyncCluster:
 async def async_cluster(
     nodes: int = 3,
     *,
-    settings: Mapping[str, str] | None = None,
-    node_settings: Mapping[int, Mapping[str, str]] | None = None,
+    settings: Mapping[str, object] | None = None,
+    node_settings: Mapping[int, Mapping[str, object]] | None = None,
     folder: str | None = None,
 ) -> AsyncIterator[AsyncCluster]:
     """As `cluster()`."""

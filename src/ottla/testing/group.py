@@ -34,8 +34,8 @@ class NodeGroup:
     def __init__(
         self,
         count: int,
-        settings: Mapping[str, str],
-        by_node: Mapping[int, Mapping[str, str]],
+        settings: Mapping[str, object],
+        by_node: Mapping[int, Mapping[str, object]],
         folder: str | None,
     ) -> None:
         if not 1 <= count <= NODES_MAX:
@@ -43,8 +43,8 @@ class NodeGroup:
         if unknown := set(by_node) - set(range(1, count + 1)):
             raise ValueError(f"node_settings of {unknown}, but nodes are 1 to {count}")
         self._count = count
-        self._settings = dict(settings)
-        self._by_node = {number: dict(one) for number, one in by_node.items()}
+        self._settings = _texts(settings)
+        self._by_node = {number: _texts(one) for number, one in by_node.items()}
         self._kept_folder = folder
         self._folder = ""
         self._cluster_id = to_text(random_uuid(random.SystemRandom()))
@@ -112,8 +112,8 @@ class NodeGroup:
 
     # --- single nodes ---------------------------------------------------------------------------
 
-    async def start(self, number: int) -> None:
-        await self._node(number).start(self._tell)
+    async def start(self, *numbers: int) -> None:
+        await self._all_of(self._node(number).start(self._tell) for number in numbers)
 
     async def stop(self, number: int) -> None:
         await self._node(number).stop()
@@ -127,11 +127,11 @@ class NodeGroup:
     def resume(self, number: int) -> None:
         self._node(number).resume()
 
-    async def add_node(self, settings: Mapping[str, str]) -> int:
+    async def add_node(self, settings: Mapping[str, object]) -> int:
         if self._count == 1:
             raise ValueError("a single node cannot grow: begin with nodes=2 or more")
         number = max(self._nodes) + 1
-        self._by_node[number] = dict(settings)
+        self._by_node[number] = _texts(settings)
         self._nodes[number] = self._new_node(number)
         await self.start(number)
         return number
@@ -222,6 +222,14 @@ def _out_of_sync(image: MetadataImage, running: set[int]) -> str | None:
             if one.leader not in running or not running & set(one.replicas) <= set(one.isr):
                 return f"{topic.name}-{one.index} led by {one.leader}, in sync on {list(one.isr)}"
     return None
+
+
+def _texts(settings: Mapping[str, object]) -> dict[str, str]:
+    """As they would stand in a file: a test may give numbers and truths."""
+    return {
+        key: str(value).lower() if isinstance(value, bool) else str(value)
+        for key, value in settings.items()
+    }
 
 
 def free_ports(count: int) -> list[int]:

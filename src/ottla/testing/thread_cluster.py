@@ -91,9 +91,10 @@ class Cluster:
         """As Ctrl-C does: its leaders move first."""
         self._wait(lambda: self._group.stop(node))
 
-    def start(self, node: int) -> None:
-        """After a kill or a stop, on its data and its port. Returns when it serves clients."""
-        self._wait(lambda: self._group.start(node))
+    def start(self, *nodes: int) -> None:
+        """After a kill or a stop, on its data and its port. Returns when it serves clients, which
+        takes a majority: if that is down, start several at once."""
+        self._wait(lambda: self._group.start(*nodes))
 
     def restart(self, node: int) -> None:
         self.stop(node)
@@ -106,7 +107,7 @@ class Cluster:
     def resume(self, node: int) -> None:
         self._thread.look(lambda: self._group.resume(node))
 
-    def add_node(self, settings: Mapping[str, str] | None = None) -> int:
+    def add_node(self, settings: Mapping[str, object] | None = None) -> int:
         """One more broker, which takes no part in the quorum; its id."""
         return self._wait(lambda: self._group.add_node(settings or {}))
 
@@ -126,8 +127,8 @@ class Cluster:
 def cluster(
     nodes: int = 3,
     *,
-    settings: Mapping[str, str] | None = None,
-    node_settings: Mapping[int, Mapping[str, str]] | None = None,
+    settings: Mapping[str, object] | None = None,
+    node_settings: Mapping[int, Mapping[str, object]] | None = None,
     folder: str | None = None,
 ) -> Iterator[Cluster]:
     """A running cluster, ended and removed afterwards.

@@ -4,11 +4,12 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
+from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import pytest
-from cli_tools import Run, call, eventually
+from cli_tools import Run, call, eventually, execute
 
 import ottla.testing
 from ottla.cli.cluster_status import (
@@ -200,6 +201,16 @@ def test_a_move_that_waits_for_a_dead_broker_is_listed_and_cancelled() -> None:
         cancelled = run("topics", "reassign", "--cancel", "orders", "--json")
         assert cancelled.json == {"cancelled": ["orders-0"]}
         eventually(lambda: replicas_of(run, "orders") == [[1]])
+
+        with ThreadPoolExecutor(1) as pool:
+            address = {"OTTLA_BOOTSTRAP": cluster.bootstrap_servers}
+            arguments = ("topics", "reassign", "--plan", file, "--execute")
+            waiting = pool.submit(lambda: execute(*arguments, environment=address))
+            eventually(lambda: run("topics", "reassign", "--list", "--json").json)
+            run("topics", "reassign", "--cancel")
+            outcome = waiting.result()
+        assert outcome.code == 1
+        assert "somebody cancelled the move" in outcome.err
 
 
 @pytest.mark.parametrize(

@@ -132,6 +132,20 @@ async def begin(admin: Admin, plan: Mapping[TopicPartition, Sequence[int] | None
         )
 
 
+async def check_arrived(admin: Admin, plan: Placement) -> None:
+    """A move that is no longer under way may have been cancelled by somebody else. Partitions of
+    which the plan says nothing are where they belong."""
+    wanted = {one: set(replicas) for one, replicas in plan.items() if replicas}
+    found = await placement_of(admin, wanted)
+    astray = [one for one, replicas in wanted.items() if set(found[one]) != replicas]
+    if astray:
+        raise KafkaError(
+            ErrorCode.NO_REASSIGNMENT_IN_PROGRESS,
+            f"{len(astray)} of {len(wanted)} partition(s), such as {min(astray)}, did not get to "
+            "where they were to be: somebody cancelled the move, or began another one",
+        )
+
+
 async def watch(
     admin: Admin, partitions: Iterable[TopicPartition], report: Callable[[Progress], object]
 ) -> None:

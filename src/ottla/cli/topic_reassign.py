@@ -270,6 +270,7 @@ class _Job:
         with _shown(len(moves)) as report:
             await reassign_work.watch(admin, moves, report)
         await reassign_work.clear_throttle(admin, self._named)
+        await reassign_work.check_arrived(admin, moves)
         await reassign_work.let_first_lead(admin, moves)
         deed(self._as_json, _told(moves, done=True), f"{len(moves)} partition(s) moved.")
 

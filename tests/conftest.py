@@ -46,6 +46,7 @@ OWN_JVM = {
 }
 
 
+@pytest.hookimpl(tryfirst=True)  # before xdist looks for groups
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
         if item.path.parent.name in SPARK_FOLDERS or "spark" in item.path.stem:

@@ -23,7 +23,7 @@ demo: $(SPARK_READY)  ## card payments through three brokers and Spark, live, an
 	@$(BIN)/ottla demo $(ARGS)
 
 test: $(DEV_READY)  ## every test but those of test-spark
-	$(BIN)/pytest -n 3 --dist loadgroup -m 'not own_jvm' $(ARGS)
+	$(BIN)/pytest -n 3 --dist worksteal -m 'not own_jvm' $(ARGS)
 
 test-spark: $(DEV_READY)  ## those that start Spark in processes of their own: kills, managed pipelines, the demo
 	$(BIN)/pytest -m own_jvm $(ARGS)

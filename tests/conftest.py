@@ -36,8 +36,9 @@ def pytest_configure(config: pytest.Config) -> None:
         raise pytest.UsageError(f"OTTLA_TEST_TARGET is {TARGET!r}; it must be ottla or kafka")
 
 
-# Each of these keeps two cores busy with a JVM and its Python workers. One after the other, in one
-# worker of the suite (`--dist loadgroup`), they share a session and do not starve each other.
+# Each of these keeps two cores busy with a JVM and its Python workers. They come first: with `--dist
+# worksteal` that is the first worker's share, where they have one session, and others take over
+# what else that worker would have to do.
 SPARK_FOLDERS = {"spark", "streams", "pipelines", "demo"}
 OWN_JVM = {
     *("test_demo_end_to_end", "test_interop_spark_connector", "test_pipelines_managed"),
@@ -46,23 +47,24 @@ OWN_JVM = {
 }
 
 
-@pytest.hookimpl(tryfirst=True)  # before xdist looks for groups
 def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
     for item in items:
-        if item.path.parent.name in SPARK_FOLDERS or "spark" in item.path.stem:
-            item.add_marker(pytest.mark.xdist_group("spark"))
+        if uses_spark(item):
             if item.path.stem in OWN_JVM:
                 item.add_marker(pytest.mark.own_jvm)
             # A call to the JVM that is cut short leaves the session of all tests unusable.
             if item.get_closest_marker("timeout") is None:
                 item.add_marker(pytest.mark.timeout(400))
-    # First, since one worker has to run all of them while the others share the rest.
-    items.sort(key=lambda item: item.get_closest_marker("xdist_group") is None)
+    items.sort(key=lambda item: not uses_spark(item))
     if TARGET == "kafka":
         skip = pytest.mark.skip(reason="asks for something that Kafka does not promise")
         for item in items:
             if item.get_closest_marker("ottla_only"):
                 item.add_marker(skip)
+
+
+def uses_spark(item: pytest.Item) -> bool:
+    return item.path.parent.name in SPARK_FOLDERS or "spark" in item.path.stem
 
 
 # Tests give records times such as 1234, long past every topic's retention: a look at what is

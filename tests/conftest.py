@@ -36,9 +36,9 @@ def pytest_configure(config: pytest.Config) -> None:
         raise pytest.UsageError(f"OTTLA_TEST_TARGET is {TARGET!r}; it must be ottla or kafka")
 
 
-# Each of these keeps two cores busy with a JVM and its Python workers. They come first: with `--dist
-# worksteal` that is the first worker's share, where they have one session, and others take over
-# what else that worker would have to do.
+# Each of these keeps two cores busy with a JVM and its Python workers. They come first: with
+# `--dist worksteal` that is the first worker's share, where they have one session, and others take
+# over what else that worker would have to do.
 SPARK_FOLDERS = {"spark", "streams", "pipelines", "demo"}
 OWN_JVM = {
     *("test_demo_end_to_end", "test_interop_spark_connector", "test_pipelines_managed"),

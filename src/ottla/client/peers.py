@@ -99,6 +99,7 @@ class _Letter(NamedTuple):
     def fail(self, code: ErrorCode, reason: str) -> None:
         if not self.reply.done():
             self.reply.set_exception(PeerError(code, reason))
+            self.reply.exception()  # heard of, also where whoever asked has stopped waiting
 
 
 class _Lane:

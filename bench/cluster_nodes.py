@@ -9,7 +9,7 @@ import subprocess
 import sys
 import time
 import uuid
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
@@ -85,6 +85,12 @@ class KafkaNode(Kafka):
             run_java(self.libs, *tool, "-c", str(self._file))
 
 
+def start_together(nodes: Iterable[Broker]) -> None:
+    """None is ready before there is a majority."""
+    for one in [_STARTERS.submit(node.start) for node in nodes]:
+        one.result()
+
+
 class Trio:
     """`with Trio(...) as trio:` three running nodes; what they leave behind is the caller's."""
 
@@ -122,9 +128,7 @@ class Trio:
             node.remove()
 
     def start(self, *numbers: int) -> None:
-        """At once: none is ready before there is a majority."""
-        for one in [_STARTERS.submit(self.nodes[number].start) for number in numbers]:
-            one.result()
+        start_together(self.nodes[number] for number in numbers)
 
     def stop(self, *numbers: int) -> None:
         """At once, as for a restart of all."""

@@ -28,8 +28,9 @@ for _folder in (HERE, HERE.parent / "faults", HERE.parent, HERE.parent.parent):
     if str(_folder) not in sys.path:
         sys.path.insert(0, str(_folder))
 
+from bench.cluster_nodes import NODES  # noqa: E402
 from cluster_check import check  # noqa: E402
-from cluster_processes import NODES, ClusterNode, ThreeNodes, await_true  # noqa: E402
+from cluster_processes import ClusterNode, ThreeNodes, await_true  # noqa: E402
 from confluent_kafka.admin import AdminClient, NewTopic  # noqa: E402
 from exactly_once import BROKER_OPTIONS, CLASSIC, GROUP, SOURCE, TARGET, Child  # noqa: E402
 from exactly_once_check import LiveReader  # noqa: E402

@@ -7,39 +7,30 @@ from __future__ import annotations
 import os
 import random
 import signal
-import sys
 import time
 from collections.abc import Callable, Mapping
-from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
-from bench.brokers import HOST, Ottla, free_port
+from bench.brokers import HOST, free_port
+from bench.cluster_nodes import NODES, OttlaNode, start_together
 
 from fault_proxy import FaultProxy
-from ottla.cli.nodes_folder import FAIL_OVER
-from ottla.config.copies import copies
 from ottla.protocol.uuids import random_uuid, to_text
 from ottla.runtime.os_disk import OsDisk
 from ottla.storage.meta_properties import MetaProperties, write_meta_properties
 
-NODES = (1, 2, 3)
-# A broker ends with the thread that started it: these threads stay.
-STARTERS = ThreadPoolExecutor(len(NODES))
 
-
-class ClusterNode(Ottla):
+class ClusterNode(OttlaNode):
     """One of the three. What clients and other nodes are told are the ports of its proxies."""
 
     def __init__(self, number: int, folder: Path, options: Mapping[str, str]) -> None:
-        super().__init__(folder)
+        super().__init__(folder, options)
         self.number = number
         self.name = f"node {number}"
         self.port = free_port()
         self.controller_port = free_port()
-        self.given = dict(options)
         self.clients = FaultProxy((HOST, self.port))
         self.controllers = FaultProxy((HOST, self.controller_port))
-        self.voters = ""
         self.is_frozen = False
 
     @property
@@ -56,28 +47,10 @@ class ClusterNode(Ottla):
         write_meta_properties(OsDisk(), str(self.data), identity)
 
     def prepare(self) -> None:
-        lines = {
-            "node.id": str(self.number),
-            "process.roles": "broker,controller",
-            "listeners": f"PLAINTEXT://{HOST}:{self.port},"
-            f"CONTROLLER://{HOST}:{self.controller_port}",
-            "advertised.listeners": f"PLAINTEXT://{self.clients.address},"
-            f"CONTROLLER://{self.controllers.address}",
-            "controller.listener.names": "CONTROLLER",
-            "controller.quorum.voters": self.voters,
-            "log.dirs": str(self.data),
-            **self.given,
-        }
-        text = "".join(f"{key}={value}\n" for key, value in lines.items())
-        self.config_file.write_text(text)
-
-    @property
-    def config_file(self) -> Path:
-        return self.folder / "server.properties"
-
-    def command(self) -> list[str]:
-        program = str(Path(sys.executable).parent / "ottla")
-        return [program, "start", "--config", str(self.config_file)]
+        self.options["advertised.listeners"] = (
+            f"PLAINTEXT://{self.clients.address},CONTROLLER://{self.controllers.address}"
+        )
+        super().prepare()
 
     def find_port(self) -> int | None:
         return self.port if "ready in" in self.output[self._start_mark :] else None
@@ -96,9 +69,8 @@ class ThreeNodes:
     """`with ThreeNodes(folder) as cluster:` they run; afterwards only their data is left."""
 
     def __init__(self, folder: Path, options: Mapping[str, str] | None = None) -> None:
-        given = copies(len(NODES)) | dict(FAIL_OVER) | dict(options or {})
         self.nodes = {
-            number: ClusterNode(number, folder / f"node{number}", given) for number in NODES
+            number: ClusterNode(number, folder / f"node{number}", options or {}) for number in NODES
         }
 
     def __enter__(self) -> ThreeNodes:
@@ -129,10 +101,7 @@ class ThreeNodes:
         return ",".join(node.address for node in self.nodes.values())
 
     def start(self, *numbers: int) -> None:
-        """At once: none is ready before there is a majority."""
-        starting = [STARTERS.submit(self.nodes[number].start) for number in numbers]
-        for one in starting:
-            one.result()
+        start_together(self.nodes[number] for number in numbers)
 
     def stop(self, number: int) -> None:
         code = self.nodes[number].stop()

@@ -91,25 +91,24 @@ class Note:
         self.outcome = error
 
 
+class Notes(Mailbag[Note]):
+    LANE = "notes"
+
+    def pack(self, items: Sequence[Note]) -> HeartbeatRequest:
+        return HeartbeatRequest(group_id=",".join(note.key for note in items))
+
+    def unpack(self, items: Sequence[Note], response: Any) -> None:
+        for note in items:
+            note.outcome = response
+
+
 class BagStage:
     def __init__(self) -> None:
         self.runtime = StageRuntime()
         self.peers = StagePeers()
         self.neighbours = Neighbours(1, "PLAINTEXT")
         self.neighbours.image = image_of(1, 2, 3)
-        self.bag: Mailbag[Note] = Mailbag(
-            self.runtime,  # type: ignore[arg-type]
-            self.peers,
-            self.neighbours,
-            lane="notes",
-            timeout_ms=1000,
-            pack=lambda notes: HeartbeatRequest(group_id=",".join(note.key for note in notes)),
-            unpack=self._unpack,
-        )
-
-    def _unpack(self, notes: Sequence[Note], response: Any) -> None:
-        for note in notes:
-            note.outcome = response
+        self.bag = Notes(self.runtime, self.peers, self.neighbours, 1000)  # type: ignore[arg-type]
 
     def put(self, *keys: str, to: int = 2) -> list[Note]:
         notes = [Note(key) for key in keys]

@@ -8,9 +8,10 @@ to it has failed as soon as the metadata says so.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Hashable, Sequence
+from abc import ABC, abstractmethod
+from collections.abc import Hashable, Sequence
 from functools import partial
-from typing import TYPE_CHECKING, Any, Final, Generic, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, ClassVar, Final, Generic, Protocol, TypeVar
 
 from ottla.peers.peers import PeerError
 from ottla.protocol.errors import ErrorCode
@@ -47,28 +48,27 @@ class Item(Protocol):
 I = TypeVar("I", bound=Item)  # noqa: E741
 
 
-class Mailbag(Generic[I]):
+class Mailbag(ABC, Generic[I]):
+    LANE: ClassVar[str]
+    """Of the requests, which wait for none but each other."""
+
     def __init__(
-        self,
-        runtime: Runtime,
-        peers: Peers,
-        neighbours: Neighbours,
-        *,
-        lane: str,
-        timeout_ms: int,
-        pack: Callable[[Sequence[I]], Message],
-        unpack: Callable[[Sequence[I], Any], None],
+        self, runtime: Runtime, peers: Peers, neighbours: Neighbours, timeout_ms: int
     ) -> None:
-        """`pack` makes the request for some items, `unpack` hands its answer to each of them."""
         self._runtime = runtime
         self._peers = peers
         self._neighbours = neighbours
-        self._lane = lane
         self._timeout_ms = timeout_ms
-        self._pack = pack
-        self._unpack = unpack
         self._waiting: dict[int, list[I]] = {}
         self._under_way: dict[int, list[I]] = {}
+
+    @abstractmethod
+    def pack(self, items: Sequence[I]) -> Message:
+        """The request for some items."""
+
+    @abstractmethod
+    def unpack(self, items: Sequence[I], response: Any) -> None:
+        """Hand the answer to each of them."""
 
     def put(self, broker_id: int, item: I) -> None:
         waiting = self._waiting.setdefault(broker_id, [])
@@ -104,7 +104,7 @@ class Mailbag(Generic[I]):
             return
         self._under_way[broker_id] = going
         answer = self._peers.post(
-            *address, self._pack(going), timeout_ms=self._timeout_ms, lane=self._lane
+            *address, self.pack(going), timeout_ms=self._timeout_ms, lane=self.LANE
         )
         answer.add_done_callback(partial(self._answered, broker_id, going))
 
@@ -129,7 +129,7 @@ class Mailbag(Generic[I]):
             return
         del self._under_way[broker_id]
         if error is None:
-            self._unpack(going, answer.result())
+            self.unpack(going, answer.result())
         else:
             self._fail(going, getattr(error, "code", ErrorCode.NETWORK_EXCEPTION))
         self._send(broker_id)

@@ -4,7 +4,7 @@ the form that brokers speak (version 4 and above), many transactions a request."
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import Final, TypeAlias
 
 from ottla.coordinator.mailbag import Mailbag
 from ottla.coordinator.transactions.transaction import Identity, TopicPartition, by_topic
@@ -16,31 +16,14 @@ from ottla.protocol.messages.add_partitions_to_txn import (
     AddPartitionsToTxnTransaction,
 )
 
-if TYPE_CHECKING:
-    from ottla.coordinator.neighbours import Neighbours
-    from ottla.peers.peers import Peers
-    from ottla.runtime.runtime import Runtime
-
-LANE: Final = "transactions"
 _BEHIND: Final = ErrorCode.COORDINATOR_NOT_AVAILABLE
 
 Verdicts: TypeAlias = Mapping[TopicPartition, ErrorCode]
 """For each partition NONE, if it takes part in the transaction, or why it does not."""
 
 
-class RemoteInquiries:
-    def __init__(
-        self, runtime: Runtime, peers: Peers, neighbours: Neighbours, timeout_ms: int
-    ) -> None:
-        self._bag: Mailbag[_Inquiry] = Mailbag(
-            runtime,
-            peers,
-            neighbours,
-            lane=LANE,
-            timeout_ms=timeout_ms,
-            pack=_pack,
-            unpack=_unpack,
-        )
+class RemoteInquiries(Mailbag["_Inquiry"]):
+    LANE = "transactions"
 
     def ask(
         self,
@@ -62,13 +45,28 @@ class RemoteInquiries:
                 for topic, indexes in by_topic(partitions).items()
             ],
         )
-        self._bag.put(broker_id, _Inquiry(transaction, partitions, then))
+        self.put(broker_id, _Inquiry(transaction, partitions, then))
 
-    def metadata_changed(self) -> None:
-        self._bag.metadata_changed()
+    def pack(self, items: Sequence[_Inquiry]) -> AddPartitionsToTxnRequest:
+        return AddPartitionsToTxnRequest(transactions=[one.transaction for one in items])
 
-    def close(self) -> None:
-        self._bag.close()
+    def unpack(self, items: Sequence[_Inquiry], response: AddPartitionsToTxnResponse) -> None:
+        if response.error_code:
+            for inquiry in items:
+                inquiry.fail(ErrorCode.of(response.error_code))
+            return
+        by_transaction = {
+            result.transactional_id: {
+                (topic.name, partition.partition_index): ErrorCode.of(
+                    partition.partition_error_code
+                )
+                for topic in result.topic_results
+                for partition in topic.results_by_partition
+            }
+            for result in response.results_by_transaction
+        }
+        for inquiry in items:
+            inquiry.answered(by_transaction.get(inquiry.key, {}))
 
 
 class _Inquiry:
@@ -100,24 +98,3 @@ class _Inquiry:
         if ErrorCode.UNKNOWN_TOPIC_OR_PARTITION in verdicts.values():
             verdicts = dict.fromkeys(self._partitions, _BEHIND)
         self._then(verdicts)
-
-
-def _pack(inquiries: Sequence[_Inquiry]) -> AddPartitionsToTxnRequest:
-    return AddPartitionsToTxnRequest(transactions=[one.transaction for one in inquiries])
-
-
-def _unpack(inquiries: Sequence[_Inquiry], response: AddPartitionsToTxnResponse) -> None:
-    if response.error_code:
-        for inquiry in inquiries:
-            inquiry.fail(ErrorCode.of(response.error_code))
-        return
-    by_transaction = {
-        result.transactional_id: {
-            (topic.name, partition.partition_index): ErrorCode.of(partition.partition_error_code)
-            for topic in result.topic_results
-            for partition in topic.results_by_partition
-        }
-        for result in response.results_by_transaction
-    }
-    for inquiry in inquiries:
-        inquiry.answered(by_transaction.get(inquiry.key, {}))

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Final, TypeAlias
+from typing import TypeAlias
 
 from ottla.coordinator.mailbag import Mailbag
 from ottla.coordinator.transactions.transaction import TopicPartition, by_topic
@@ -15,29 +15,11 @@ from ottla.protocol.messages.write_txn_markers import (
     WriteTxnMarkersResponse,
 )
 
-if TYPE_CHECKING:
-    from ottla.coordinator.neighbours import Neighbours
-    from ottla.peers.peers import Peers
-    from ottla.runtime.runtime import Runtime
-
-LANE: Final = "markers"
-
 Outcome: TypeAlias = Callable[[Mapping[TopicPartition, ErrorCode]], object]
 
 
-class RemoteMarkers:
-    def __init__(
-        self, runtime: Runtime, peers: Peers, neighbours: Neighbours, timeout_ms: int
-    ) -> None:
-        self._bag: Mailbag[_Letter] = Mailbag(
-            runtime,
-            peers,
-            neighbours,
-            lane=LANE,
-            timeout_ms=timeout_ms,
-            pack=_pack,
-            unpack=_unpack,
-        )
+class RemoteMarkers(Mailbag["_Letter"]):
+    LANE = "markers"
 
     def write(
         self,
@@ -50,13 +32,22 @@ class RemoteMarkers:
     ) -> None:
         """`done` is told for each partition whether the marker is committed, or why it is not.
         What is no longer wanted when its turn comes is left out, and nobody is told."""
-        self._bag.put(broker_id, _Letter(marker, partitions, is_wanted, done))
+        self.put(broker_id, _Letter(marker, partitions, is_wanted, done))
 
-    def metadata_changed(self) -> None:
-        self._bag.metadata_changed()
+    def pack(self, items: Sequence[_Letter]) -> WriteTxnMarkersRequest:
+        return WriteTxnMarkersRequest(markers=[letter.marker for letter in items])
 
-    def close(self) -> None:
-        self._bag.close()
+    def unpack(self, items: Sequence[_Letter], response: WriteTxnMarkersResponse) -> None:
+        by_producer = {
+            result.producer_id: {
+                (topic.name, partition.partition_index): ErrorCode.of(partition.error_code)
+                for topic in result.topics
+                for partition in topic.partitions
+            }
+            for result in response.markers
+        }
+        for letter in items:
+            letter.answered(by_producer.get(letter.key, {}))
 
 
 class _Letter:
@@ -103,20 +94,3 @@ class _Letter:
         self._done(
             {where: errors.get(where, ErrorCode.NETWORK_EXCEPTION) for where in self._partitions}
         )
-
-
-def _pack(letters: Sequence[_Letter]) -> WriteTxnMarkersRequest:
-    return WriteTxnMarkersRequest(markers=[letter.marker for letter in letters])
-
-
-def _unpack(letters: Sequence[_Letter], response: WriteTxnMarkersResponse) -> None:
-    by_producer = {
-        result.producer_id: {
-            (topic.name, partition.partition_index): ErrorCode.of(partition.error_code)
-            for topic in result.topics
-            for partition in topic.partitions
-        }
-        for result in response.markers
-    }
-    for letter in letters:
-        letter.answered(by_producer.get(letter.marker.producer_id, {}))

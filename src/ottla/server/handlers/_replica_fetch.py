@@ -15,6 +15,8 @@ from ottla.protocol.messages.fetch import (
 )
 from ottla.replication.follower_fetch import FollowerFetch
 from ottla.replication.partition import Partition
+from ottla.server.fetch_sessions import FINAL_EPOCH, INITIAL_EPOCH, NO_SESSION
+from ottla.server.handlers._leaders import WRONG_LEADER
 from ottla.server.pending import Pending
 from ottla.server.replica_sessions import FollowedPartition, ReplicaSession
 
@@ -26,11 +28,7 @@ if TYPE_CHECKING:
 
 TOPIC_IDS_FROM: Final = 13
 REPLICA_STATE_FROM: Final = 15
-NO_SESSION: Final = 0
-INITIAL_EPOCH: Final = 0
-FINAL_EPOCH: Final = -1
 NO_OFFSET: Final = -1
-WRONG_LEADER: Final = (ErrorCode.NOT_LEADER_OR_FOLLOWER, ErrorCode.FENCED_LEADER_EPOCH)
 
 
 def replica_of(request: FetchRequest, version: int) -> tuple[int, int]:
@@ -187,7 +185,7 @@ class ReplicaFetch(Pending):
     def _read_one(self, followed: FollowedPartition) -> PartitionData:
         partition = _find(self._node, followed)
         if isinstance(partition, ErrorCode):
-            return _refusal(followed.key[1], partition)
+            return refusal(followed.key[1], partition)
         followed.behind = False
         try:
             parting = self._take_position(partition, followed)
@@ -204,7 +202,7 @@ class ReplicaFetch(Pending):
             return self._data(partition, followed)
         except KafkaError as error:
             code = self._node.replicas.noted(error).code
-            answer = _refusal(partition.index, code)
+            answer = refusal(partition.index, code)
             if code in WRONG_LEADER:
                 answer.current_leader = LeaderIdAndEpoch(
                     leader_id=partition.leader_id, leader_epoch=partition.leader_epoch
@@ -283,7 +281,8 @@ class ReplicaFetch(Pending):
         return FetchResponse(session_id=self._session.id, responses=list(by_topic.values()))
 
 
-def _refusal(index: int, code: ErrorCode) -> PartitionData:
+def refusal(index: int, code: ErrorCode) -> PartitionData:
+    """What followers and consumers get of a partition that they cannot be served from."""
     return PartitionData(
         partition_index=index,
         error_code=int(code),

@@ -35,18 +35,16 @@ if TYPE_CHECKING:
     from ottla.storage.transaction_index import AbortedTransaction as IndexedTransaction
 
 READ_COMMITTED: Final = 1
-_TOPIC_IDS_FROM: Final = 13
 _FOLLOWERS_FROM: Final = 11
 """Older consumers read from leaders only."""
 _LEADERS_TOLD_FROM: Final = 16
-_NO_OFFSET: Final = -1
 
 
 def handle(context: RequestContext, request: FetchRequest) -> FetchResponse | Pending:
     follower_id, broker_epoch = _replica_fetch.replica_of(request, context.api_version)
     if follower_id >= 0:
         return _replica_fetch.handle(context, request, follower_id, broker_epoch)
-    by_id = context.api_version >= _TOPIC_IDS_FROM
+    by_id = context.api_version >= _replica_fetch.TOPIC_IDS_FROM
     sessions = context.node.fetch_sessions
     now_s = context.node.runtime.clock.now()
     epoch = request.session_epoch
@@ -163,7 +161,7 @@ class FetchRun:
     def _read(self, wanted: FetchPartition, left: int) -> PartitionData:
         partition = self._find(wanted)
         if isinstance(partition, ErrorCode):
-            return _refusal(wanted.index, partition)
+            return _replica_fetch.refusal(wanted.index, partition)
         try:
             if wanted.leader_epoch >= 0:
                 partition.check_leader_epoch(wanted.leader_epoch)
@@ -198,7 +196,9 @@ class FetchRun:
                 records=b"" if records is None else records,
             )
         except KafkaError as error:
-            return _refusal(wanted.index, self._context.node.replicas.noted(error).code)
+            return _replica_fetch.refusal(
+                wanted.index, self._context.node.replicas.noted(error).code
+            )
 
     def _redirected(self, partition: Partition, wanted: FetchPartition) -> PartitionData | None:
         """An answer without records that sends the reader to a replica in its rack."""
@@ -264,16 +264,4 @@ class FetchRun:
 def _aborted(transaction: IndexedTransaction) -> AbortedTransaction:
     return AbortedTransaction(
         producer_id=transaction.producer_id, first_offset=transaction.first_offset
-    )
-
-
-def _refusal(index: int, code: ErrorCode) -> PartitionData:
-    return PartitionData(
-        partition_index=index,
-        error_code=int(code),
-        high_watermark=_NO_OFFSET,
-        last_stable_offset=_NO_OFFSET,
-        log_start_offset=_NO_OFFSET,
-        aborted_transactions=None,
-        records=b"",
     )

@@ -343,7 +343,8 @@ class Production:
             answer = self._unsettled[partition][1]
             answer.error_code = int(error)
             answer.base_offset = -1
-        return self._told_leaders()
+            self._misled = self._misled or error in WRONG_LEADER
+        return self._told_leaders() if self._misled else self._response
 
     def _told_leaders(self) -> ProduceResponse:
         """The answer, with the leaders of what was sent to the wrong broker."""

@@ -10,6 +10,9 @@ from typing import Any, NamedTuple, TypeVar
 from confluent_kafka import Consumer, KafkaError, TopicPartition
 from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
 
+from ottla.client.producer.producer import Producer
+from ottla.client.values import RecordMetadata
+
 T = TypeVar("T")
 
 WAIT_S = 20
@@ -30,6 +33,14 @@ def run(main: Callable[[], Coroutine[Any, Any, T]]) -> T:
             return await main()
 
     return asyncio.run(bounded())
+
+
+def producer(bootstrap: str, **options: object) -> Producer:
+    return Producer(bootstrap_servers=bootstrap, **options)  # type: ignore[arg-type]
+
+
+async def all_of(sent: list) -> list[RecordMetadata]:  # type: ignore[type-arg]
+    return [await one for one in sent]
 
 
 def create_topic(bootstrap: str, topic: str, partitions: int = 1, **config: str) -> None:

@@ -9,8 +9,10 @@ from itertools import chain
 import pytest
 from producer_tools import (
     add_partitions,
+    all_of,
     create_topic,
     delete_topic,
+    producer,
     read,
     run,
     values,
@@ -18,12 +20,9 @@ from producer_tools import (
 
 from broker_harness import MakeBroker
 from ottla.client.errors import (
-    BufferExhausted,
     DeliveryFailed,
     IllegalState,
-    NotBytes,
     ProducerClosed,
-    RecordTooLarge,
     TopicMissing,
 )
 from ottla.client.network.cluster import Cluster
@@ -35,10 +34,6 @@ from ottla.protocol.errors import ErrorCode, KafkaError
 from ottla.runtime.os_runtime import OsRuntime
 
 CODECS = ("none", "gzip", "snappy", "lz4", "zstd")
-
-
-def producer(bootstrap: str, **options: object) -> Producer:
-    return Producer(bootstrap_servers=bootstrap, **options)  # type: ignore[arg-type]
 
 
 def test_everything_about_a_record_arrives(bootstrap: str, topic: str) -> None:
@@ -224,101 +219,6 @@ def test_interceptors_see_and_change_records_and_cannot_break_sending(
     assert watcher.closed
 
 
-# What is refused
-
-
-def test_a_record_larger_than_a_request_may_be_is_refused_at_once(
-    bootstrap: str, topic: str
-) -> None:
-    async def main() -> None:
-        async with producer(bootstrap, max_request_size=1000, buffer_memory=5000) as sender:
-            with pytest.raises(RecordTooLarge, match=r"max_request_size \(1000\)"):
-                await sender.send(topic, b"x" * 1000)
-            with pytest.raises(RecordTooLarge, match=r"buffer_memory \(5000\)"):
-                await sender.send(topic, b"x" * 6000)
-            await sender.send_and_wait(topic, b"x" * 900)
-
-    run(main)
-
-
-def test_a_record_larger_than_a_batch_gets_one_of_its_own(bootstrap: str, topic: str) -> None:
-    create_topic(bootstrap, topic)
-
-    async def main() -> None:
-        async with producer(bootstrap, batch_size=1000, linger_ms=50) as sender:
-            for size in (10, 5000, 10):
-                await sender.send(topic, b"x" * size)
-            await sender.flush()
-            assert sender.metrics()["record-send-total"] == 3
-            assert sender.metrics()["request-total"] >= 3
-
-    run(main)
-    assert [len(value or b"") for value in values(bootstrap, topic)] == [10, 5000, 10]
-
-
-def test_text_is_refused_with_a_hint(bootstrap: str, topic: str) -> None:
-    async def main() -> None:
-        async with producer(bootstrap) as sender:
-            await sender.partitions_for(topic)
-            with pytest.raises(NotBytes, match=r"the value is str, not bytes: write \.encode\(\)"):
-                await sender.send(topic, "text")
-            with pytest.raises(NotBytes, match="key_serializer"):
-                await sender.send(topic, b"x", 5)
-            with pytest.raises(NotBytes, match="value of a header"):
-                await sender.send(topic, b"x", headers=[("h", "text")])  # type: ignore[list-item]
-            with pytest.raises(TypeError, match="name of a header"):
-                await sender.send(topic, b"x", headers=[(b"h", b"")])  # type: ignore[list-item]
-            with pytest.raises(ValueError, match="negative"):
-                await sender.send(topic, b"x", timestamp_ms=-5)
-            await sender.flush()
-            assert sender.metrics()["buffer-available-bytes"] == 32 << 20
-
-    run(main)
-
-
-def test_a_partition_that_is_not_there_is_refused(bootstrap: str, topic: str) -> None:
-    create_topic(bootstrap, topic, 2)
-
-    async def main() -> None:
-        async with producer(bootstrap) as sender:
-            for partition in (2, -1):
-                with pytest.raises(TopicMissing, match=f"has no partition {partition}"):
-                    await sender.send(topic, b"x", partition=partition)
-
-    run(main)
-
-
-def test_a_topic_that_is_not_to_be_created_is_missed_after_max_block_ms(
-    bootstrap: str, topic: str
-) -> None:
-    async def main() -> None:
-        async with producer(bootstrap, allow_auto_create_topics=False, max_block_ms=300) as sender:
-            with pytest.raises(TopicMissing, match=topic):
-                await sender.send(topic, b"x")
-
-    run(main)
-
-
-def test_a_topic_is_created_where_the_broker_creates_topics(bootstrap: str, topic: str) -> None:
-    async def main() -> None:
-        async with producer(bootstrap) as sender:
-            await sender.send(topic, b"x")
-            assert await sender.partitions_for(topic) == {0}
-
-    run(main)
-    assert values(bootstrap, topic) == [b"x"]
-
-
-def test_a_name_that_no_topic_can_have_is_refused_at_once(bootstrap: str) -> None:
-    async def main() -> None:
-        async with producer(bootstrap) as sender:
-            with pytest.raises(KafkaError) as caught:
-                await sender.send("a/b", b"x")
-            assert caught.value.code is ErrorCode.INVALID_TOPIC_EXCEPTION
-
-    run(main)
-
-
 # Topics that change
 
 
@@ -364,103 +264,6 @@ def test_a_topic_that_was_deleted_and_made_anew_is_found(bootstrap: str, topic: 
 
     run(main)
     assert values(bootstrap, topic) == [b"new 0", b"new 1", b"new 2"]
-
-
-# Batches
-
-
-def test_a_batch_that_the_topic_finds_too_large_is_split(bootstrap: str, topic: str) -> None:
-    create_topic(bootstrap, topic, 1, max_message_bytes="2000")
-
-    async def main() -> None:
-        async with producer(bootstrap, batch_size=100_000, linger_ms=5) as sender:
-            sent = [await sender.send(topic, b"%0100d" % number) for number in range(300)]
-            early = asyncio.create_task(_all(sent[:3]))
-            await sender.flush()
-            assert [one.offset for one in await _all(sent)] == list(range(300))
-            assert [one.offset for one in await early] == [0, 1, 2]
-            assert sender.metrics()["batch-split-total"] >= 7
-            assert sender.metrics()["buffer-available-bytes"] == 32 << 20
-
-    run(main)
-    assert values(bootstrap, topic) == [b"%0100d" % number for number in range(300)]
-
-
-def test_one_record_too_large_for_the_topic_fails_and_the_others_arrive(
-    bootstrap: str, topic: str
-) -> None:
-    create_topic(bootstrap, topic, 1, max_message_bytes="2000")
-
-    async def main() -> None:
-        async with producer(bootstrap, batch_size=100_000) as sender:
-            sent = [
-                await sender.send(topic, b"x" * (5000 if number == 20 else 100))
-                for number in range(100)
-            ]
-            with pytest.raises(KafkaError, match="MESSAGE_TOO_LARGE"):
-                await sent[20]
-            await _all(sent[:20] + sent[21:])
-
-    run(main)
-    assert [len(value or b"") for value in values(bootstrap, topic)] == [100] * 99
-
-
-async def _all(sent: list) -> list[RecordMetadata]:  # type: ignore[type-arg]
-    return [await one for one in sent]
-
-
-def test_batches_wait_for_linger_ms_unless_they_are_full(bootstrap: str, topic: str) -> None:
-    create_topic(bootstrap, topic)
-
-    async def main() -> None:
-        async with producer(bootstrap, linger_ms=400, batch_size=5000) as sender:
-            await sender.send_and_wait(topic, b"first")
-            clock = asyncio.get_running_loop().time
-            began = clock()
-            lingers = await sender.send(topic, b"x")
-            await lingers
-            assert clock() - began >= 0.38
-            full = [await sender.send(topic, b"x" * 1000) for _ in range(6)]
-            began = clock()
-            await full[0]
-            assert clock() - began < 0.3
-            assert not full[5].done()
-
-    run(main)
-
-
-def test_compressed_batches_hold_more_records_once_it_is_known_how_well_they_compress(
-    bootstrap: str, topic: str
-) -> None:
-    create_topic(bootstrap, topic)
-
-    async def main() -> float:
-        async with producer(bootstrap, compression_type="lz4", linger_ms=1000) as sender:
-            for _ in range(20):
-                for _ in range(5_000):
-                    await sender.send(topic, b"always the same text " * 10)
-                await sender.flush()
-            return sender.metrics()["records-per-request-max"]
-
-    assert run(main) > 2 * 16_384 / 210
-
-
-def test_records_without_a_key_are_spread_over_the_partitions_in_whole_batches(
-    bootstrap: str, topic: str
-) -> None:
-    create_topic(bootstrap, topic, 4)
-
-    async def main() -> None:
-        async with producer(bootstrap, batch_size=2000, linger_ms=100) as sender:
-            for _ in range(10_000):
-                await sender.send(topic, b"x" * 100)
-            await sender.flush()
-            assert sender.metrics()["batch-size-avg"] > 1700
-
-    run(main)
-    counts = [len(records) for records in read(bootstrap, topic, 4).values()]
-    assert sum(counts) == 10_000
-    assert min(counts) > 1200
 
 
 # Flush, close, failures nobody looked at
@@ -511,7 +314,7 @@ def test_a_failure_that_somebody_looked_at_is_not_raised_again(bootstrap: str, t
     async def main() -> None:
         async with producer(bootstrap, linger_ms=10_000) as sender:
             awaited = await sender.send(topic, b"x" * 5000)
-            task = asyncio.create_task(_all([awaited]))
+            task = asyncio.create_task(all_of([awaited]))
             await sender.send(topic, b"y" * 5000, on_delivery=lambda *_: None)
             looked_at = await sender.send(topic, b"z" * 5000)
             looked_at.add_done_callback(lambda _: None)
@@ -579,68 +382,6 @@ def test_a_producer_can_share_the_runtime_and_the_cluster_of_others(
 
     run(main)
     assert values(bootstrap, topic) == [b"x", b"y", b"z"]
-
-
-# Memory
-
-
-def test_the_buffer_is_bounded(bootstrap: str, topic: str) -> None:
-    create_topic(bootstrap, topic)
-
-    async def main() -> None:
-        async with producer(bootstrap, buffer_memory=5000, batch_size=1000) as sender:
-            memory = sender._running().accumulator.memory
-            for _ in range(500):
-                await sender.send(topic, b"x" * 100)
-                assert memory.free >= 0
-            await sender.flush()
-            assert memory.free == 5000
-
-    run(main)
-    assert len(values(bootstrap, topic)) == 500
-
-
-def test_senders_that_find_no_room_wait_in_line(bootstrap: str, topic: str) -> None:
-    create_topic(bootstrap, topic)
-
-    async def main() -> None:
-        async with producer(bootstrap, buffer_memory=2000, linger_ms=10_000) as sender:
-            await sender.partitions_for(topic)
-
-            async def give(number: int) -> None:
-                await sender.send(topic, b"%0500d" % number)
-
-            await asyncio.gather(*(give(number) for number in range(50)))
-
-    run(main)
-    found = [int(value or b"") for value in values(bootstrap, topic)]
-    assert found == list(range(50))
-
-
-@pytest.mark.parametrize("max_block_ms", [0, 200])
-def test_a_full_buffer_raises_what_to_do_after_max_block_ms(
-    fresh_broker: MakeBroker, topic: str, max_block_ms: int
-) -> None:
-    broker = fresh_broker()
-
-    async def main() -> None:
-        sender = producer(broker.address, buffer_memory=2000, max_block_ms=max_block_ms)
-        await sender.start()
-        for _ in range(100):  # without patience the first metadata is not waited for either
-            try:
-                await sender.send_and_wait(topic, b"x")
-                break
-            except TopicMissing:
-                await asyncio.sleep(0.05)
-        broker.kill()
-        await sender.send(topic, b"x" * 1500)
-        with pytest.raises(BufferExhausted, match="raise buffer_memory"):
-            await sender.send(topic, b"x" * 1500)
-        assert sender.metrics()["buffer-exhausted-total"] == 1
-        with pytest.raises(DeliveryFailed):
-            await sender.close(timeout_ms=0)
-
-    run(main)
 
 
 # Serializers

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from test_controller_handlers import NODE_ID, Admin, create, versions, with_admin
+from handler_stage import NODE_ID, Admin, create, versions, with_admin
 
 from ottla.metadata.features import FEATURES
 from ottla.protocol.apis import ApiKey

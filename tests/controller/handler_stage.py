@@ -1,0 +1,129 @@
+"""Handlers on a real metadata log, without sockets, their answers encoded in every version."""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Awaitable, Callable
+from importlib import import_module
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any
+
+import pytest
+
+from ottla.broker.controller_requests import ControllerRequests
+from ottla.broker.registration import Identity, registration_request
+from ottla.config.broker import BrokerConfig
+from ottla.controller.controller import Controller
+from ottla.coordinator.producer_ids import ProducerIds
+from ottla.metadata.image import Endpoint
+from ottla.metadata.log import MetadataLog
+from ottla.protocol.apis import ApiKey, api
+from ottla.protocol.codec import decoder, encoder
+from ottla.protocol.messages.broker_registration import BrokerRegistrationRequest
+from ottla.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
+from ottla.protocol.messages.metadata import MetadataRequestTopic
+from ottla.protocol.schema import Message
+from ottla.runtime.os_runtime import OsRuntime, run
+from ottla.server.dispatch import BROKERS
+from ottla.server.local import serve_here
+from ottla.storage.log_manager import LogManager
+
+NODE_ID = 1
+
+
+class Admin:
+    """A node without sockets: `await admin(key, request)` is the answer a client would decode."""
+
+    def __init__(self, node: Any) -> None:
+        self.node = node
+
+    async def __call__(self, key: ApiKey, request: Message | None, version: int = -1) -> Any:
+        version = api(key).versions[1] if version < 0 else version
+        declared = api(key)
+        module = import_module(f"ottla.server.handlers.{declared.module_name}")
+        context = SimpleNamespace(
+            api_version=version,
+            client_id=None,
+            connection=SimpleNamespace(listener_name="PLAINTEXT", kind=BROKERS),
+            node=self.node,
+        )
+        answer = module.handle(context, request)
+        if inspect.isawaitable(answer):
+            answer = await answer
+        encoded = b"".join(encoder(declared.response_class(), version)(answer))  # type: ignore[arg-type]
+        return decoder(declared.response_class(), version)(encoded, 0)[0]
+
+
+def with_admin(folder: Path, use: Callable[[Admin], Awaitable[None]], **settings: str) -> None:
+    given = {key.replace("_", "."): value for key, value in settings.items()}
+    config = BrokerConfig.parse({"log.dirs": f"{folder}/a,{folder}/b", **given})
+
+    async def main(runtime: OsRuntime) -> None:
+        manager = LogManager(runtime, config)
+        await manager.open()
+        metadata = await MetadataLog.open(
+            runtime,
+            config.metadata_log_dir,
+            node_id=NODE_ID,
+            cluster_id="cluster",
+            config=config,
+            clean=True,
+            on_failure=pytest.fail,
+        )
+        controller = Controller(metadata, config, runtime)
+        node = SimpleNamespace(
+            metadata=metadata,
+            controller=controller,
+            config=config,
+            node_id=NODE_ID,
+            cluster_id="cluster",
+            runtime=runtime,
+            log_manager=manager,
+            replicas=SimpleNamespace(topics={}),
+        )
+        registered = await controller.register_broker(registration(manager.directory_ids()))
+
+        async def ask(request: Message, **_: Any) -> Any:
+            return await serve_here(node, request, None)  # type: ignore[arg-type]
+
+        def epoch() -> int:
+            return registered.broker_epoch
+
+        node.requests = ControllerRequests(runtime, ask, metadata, config, epoch)
+        node.coordinators = SimpleNamespace(
+            producer_ids=ProducerIds(
+                ask,
+                lambda task: runtime.spawn(task, name="ids"),
+                broker_id=NODE_ID,
+                broker_epoch=epoch,
+            )
+        )
+        await use(Admin(node))
+        await metadata.close()
+        await manager.close()
+
+    run(main)
+
+
+def registration(directories: list[bytes]) -> BrokerRegistrationRequest:
+    endpoints = [Endpoint("PLAINTEXT", "localhost", 9092), Endpoint("OTHER", "elsewhere", 9093)]
+    identity = Identity(NODE_ID, "cluster", b"i" * 16, endpoints, "here", directories)
+    return registration_request(identity, directories)
+
+
+async def create(admin: Admin, *names: str, partitions: int = 1) -> None:
+    wanted = [
+        CreatableTopic(name=n, num_partitions=partitions, replication_factor=1) for n in names
+    ]
+    answer = await admin(ApiKey.CREATE_TOPICS, CreateTopicsRequest(topics=wanted))
+    assert [topic.error_code for topic in answer.topics] == [0] * len(names)
+
+
+def named(*names: str) -> list[MetadataRequestTopic]:
+    return [MetadataRequestTopic(name=name) for name in names]
+
+
+def versions(key: ApiKey) -> range:
+    first, last = api(key).versions
+    return range(first, last + 1)

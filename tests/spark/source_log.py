@@ -91,6 +91,11 @@ class ModelPartition:
                 return entry.row.offset
         return None
 
+    def first_marker(self) -> int | None:
+        """The first gap: where nothing was compacted, the end of a transaction."""
+        offsets = range(self.start, self.known_end())
+        return next((offset for offset in offsets if offset not in self.entries), None)
+
 
 @dataclass
 class ModelTopic:

@@ -308,7 +308,9 @@ class Story:
             asked = {row for row in reading.rows(self.topics) if row.offset < ends(row)}
             kept = reading.rows(self.topics, kept_only=True) & asked
             assert not [row for row, count in found.items() if count > 1], options
-            assert kept <= set(found) <= asked, self.words("rows differ", kept ^ set(found))
+            missing, foreign = kept - set(found), set(found) - asked
+            assert not missing, f"{self.words('rows are missing', missing)}\n{options}"
+            assert not foreign, f"{self.words('rows not asked for', foreign)}\n{options}"
             self.done["batch reads"] += 1
 
     def choose_ends(self, reading: Reading) -> Callable[[Row], int]:

@@ -4,12 +4,15 @@ from __future__ import annotations
 
 import json
 import random
+import time
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 
 from source_log import ModelPartition, ModelTopic, Row
 
 EARLIEST, LATEST = -2, -1
+BEYOND_MS = 2 * 3_600_000
+"""Records are of the last hour."""
 Place = tuple[str, int, int]
 """Topic, how often it was made anew, partition."""
 
@@ -158,18 +161,30 @@ def _choose_times(
     chance: random.Random, reading: Reading, topics: Sequence[ModelTopic], *, one_for_all: bool
 ) -> None:
     """A time that nothing has reached means the end, if asked so."""
-    places = _places(reading, topics)
     times = [row.timestamp_ms for topic in topics for row in topic.rows(committed_only=False)]
-    one = chance.choice(times or [0]) + chance.choice((0, 1, 7_200_000))
+    one = chance.choice(times or [0]) + chance.choice((0, 1, BEYOND_MS))
     spec: dict[str, dict[str, int]] = {}
-    for topic, index, partition in places:
+    for topic, index, partition in _places(reading, topics):
         time_ms = one if one_for_all else chance.choice(times or [0]) + chance.choice((0, 1))
+        begin = _begin_at(reading, partition, time_ms)
+        if begin is None:
+            reading.options["startingOffsets"] = "earliest"
+            reading.begins.clear()
+            return
         spec.setdefault(topic.name, {})[str(index)] = time_ms
-        found, end = partition.first_at(time_ms), _end(reading, partition)
-        begin = end if found is None else min(found, end)
         reading.begins[topic.name, topic.incarnation, index] = begin
     if one_for_all:
         reading.options["startingTimestamp"] = str(one)
     else:
         reading.options["startingOffsetsByTimestamp"] = json.dumps(spec)
     reading.options["startingOffsetsByTimestampStrategy"] = "latest"
+
+
+def _begin_at(reading: Reading, partition: ModelPartition, time_ms: int) -> int | None:
+    """None: not sure, as a marker may come first, which has the time when it was written."""
+    found, end = partition.first_at(time_ms), _end(reading, partition)
+    marker = partition.first_marker()
+    is_of_the_past = time_ms < int(time.time() * 1000)
+    if is_of_the_past and marker is not None and (found is None or marker < found):
+        return None
+    return end if found is None else min(found, end)

@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from ottla.broker import controller_link
 from ottla.broker.controller_link import ControllerLink, says_not_controller
 from ottla.peers.peers import PeerError
 from ottla.protocol.errors import ErrorCode, KafkaError
@@ -36,9 +37,12 @@ class Cluster:
         self.leader: tuple[str, int] | None = None
         self.is_leader = False
         self.asked: list[tuple[str, int]] = []
+        self.was_looked_for = asyncio.Event()
+        self.was_asked = asyncio.Event()
         self._callbacks: list[Callable[[], object]] = []
 
     def leader_endpoint(self) -> tuple[str, int] | None:
+        self.was_looked_for.set()
         return self.leader
 
     def on_leader_change(self, callback: Callable[[], object]) -> None:
@@ -51,6 +55,7 @@ class Cluster:
 
     def post(self, host: str, port: int, request: Message, **_: Any) -> asyncio.Future[Any]:
         self.asked.append((host, port))
+        self.was_asked.set()
         reply: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         answer = self.answers[host, port].pop(0)
         if isinstance(answer, PeerError):
@@ -117,16 +122,19 @@ def test_a_request_is_asked_again_where_it_was_refused_or_lost() -> None:
     assert cluster.asked == [A, A, A]
 
 
-def test_a_request_waits_for_a_leader_and_is_asked_at_once_when_there_is_one() -> None:
+def test_a_request_waits_for_a_leader_and_is_asked_at_once_when_there_is_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
     cluster = Cluster({A: [GOOD]})
+    monkeypatch.setattr(controller_link, "PAUSE_S_MIN", 60)  # longer than its two seconds
 
     async def test(link: ControllerLink) -> None:
         asked = asyncio.ensure_future(link.ask(BEAT))
-        await asyncio.sleep(0.3)  # by now the pauses between looks are long
+        await cluster.was_looked_for.wait()
         began = asyncio.get_running_loop().time()
         cluster.elect(A)
         assert await asked is GOOD
-        assert asyncio.get_running_loop().time() - began < 0.1
+        assert asyncio.get_running_loop().time() - began < 1
 
     linked(cluster, test)
 
@@ -137,7 +145,7 @@ def test_a_request_to_a_leader_that_fell_silent_is_asked_of_the_next_one() -> No
 
     async def test(link: ControllerLink) -> None:
         asked = asyncio.ensure_future(link.ask(BEAT))
-        await asyncio.sleep(0.01)
+        await cluster.was_asked.wait()
         cluster.elect(B)
         assert await asked is GOOD
 
@@ -151,7 +159,7 @@ def test_a_node_that_becomes_leader_answers_what_it_had_asked_of_another() -> No
 
     async def test(link: ControllerLink) -> None:
         asked = asyncio.ensure_future(link.ask(BEAT))
-        await asyncio.sleep(0.01)
+        await cluster.was_asked.wait()
         cluster.elect(None, here=True)
         assert await asked is GOOD
 

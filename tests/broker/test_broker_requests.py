@@ -36,6 +36,7 @@ class Cluster:
         self.image = MetadataImage()
         self.asked: list[Any] = []
         self.codes: list[ErrorCode] = []
+        self._was_asked = asyncio.Event()
         self._subscribers: list[Callable[[MetadataDelta, MetadataImage], object]] = []
 
     def subscribe(self, subscriber: Callable[[MetadataDelta, MetadataImage], object]) -> None:
@@ -46,8 +47,15 @@ class Cluster:
         for subscriber in self._subscribers:
             subscriber(MetadataDelta(created={TOPIC.id: TOPIC}), self.image)
 
+    async def until_asked(self, count: int) -> None:
+        async with asyncio.timeout(10):
+            while len(self.asked) < count:
+                self._was_asked.clear()
+                await self._was_asked.wait()
+
     async def ask(self, request: Message) -> Any:
         self.asked.append(request)
+        self._was_asked.set()
         code = self.codes.pop(0) if self.codes else ErrorCode.NONE
         if isinstance(request, CreateTopicsRequest):
             return CreateTopicsResponse(
@@ -70,7 +78,8 @@ def test_a_topic_that_was_made_for_a_client_is_waited_for() -> None:
 
     async def test(requests: ControllerRequests) -> None:
         made = asyncio.ensure_future(requests.auto_create_topics(["t"]))
-        await asyncio.sleep(0.05)
+        await cluster.until_asked(1)
+        await asyncio.sleep(0.01)
         assert not made.done()
         cluster.publish()
         assert (await made).topics[0].error_code == 0
@@ -112,7 +121,8 @@ def test_folders_are_told_in_requests_of_bounded_size_until_it_worked(
 
     async def test(requests: ControllerRequests) -> None:
         requests.assign_directories(chosen)
-        await asyncio.sleep(0.1)
+        await cluster.until_asked(3)
+        await asyncio.sleep(5 * controller_requests.RETRY_S)  # and no more
 
     asking(cluster, test)
     told = [

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import time
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
@@ -68,10 +69,21 @@ class TwoFolders:
         return call(*arguments, environment={"OTTLA_BOOTSTRAP": self.broker.address})
 
     def until_home_is(self, path: Path) -> None:
-        deadline = time.monotonic() + WAIT_S
-        while not (path / "t-0").is_dir():
-            assert time.monotonic() < deadline, "the replica did not arrive"
-            time.sleep(0.05)
+        _until((path / "t-0").is_dir, "the replica did not arrive")
+
+    def until_copy_has(self, size: int) -> None:
+        _until(lambda: sum(map(_bytes_of_records, self.copies)) >= size, "the copy did not grow")
+
+
+def _until(holds: Callable[[], bool], otherwise: str) -> None:
+    deadline = time.monotonic() + WAIT_S
+    while not holds():
+        assert time.monotonic() < deadline, otherwise
+        time.sleep(0.05)
+
+
+def _bytes_of_records(folder: Path) -> int:
+    return sum(file.stat().st_size for file in folder.glob("*.log"))
 
 
 def test_kafkas_own_tool_moves_partitions_between_folders(
@@ -115,7 +127,7 @@ def test_a_move_goes_on_after_kill_9(fresh_broker: MakeBroker, tmp_path: Path) -
     )
     source, target = folders.home, folders.other
     folders.ottla("log-dirs", "move", "t:0", "--to", str(target), "--no-wait")
-    time.sleep(1)
+    folders.until_copy_has(500_000)
     assert (folders.home, len(folders.copies)) == (source, 1)
     folders.write(10)
     for _ in range(3):

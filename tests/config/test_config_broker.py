@@ -156,6 +156,14 @@ def test_broker_id_is_another_name_of_node_id() -> None:
         ({"max.connections.per.ip.overrides": "host"}, "address:count"),
         ({"connections.max.idle.ms": "50"}, "authentication.delay"),
         ({"controller.quorum.voters": "1@a:1,2@b:1"}, "controller.listener.names"),
+        ({"controller.quorum.bootstrap.servers": "a:1"}, "controller.listener.names"),
+        (
+            {
+                "controller.quorum.bootstrap.servers": "a:1",
+                "controller.listener.names": "CONTROLLER",
+            },
+            "needs its listener too: CONTROLLER://host:port",
+        ),
         ({"controller.quorum.voters": "2@a:1"}, "must have node.id=1"),
         ({"controller.quorum.voters": "1@a:1,1@b:1"}, "an id of its own"),
         ({"controller.quorum.voters": "a:1"}, "id@host:port"),

@@ -61,9 +61,16 @@ def _role_problems(values: Values) -> Iterator[Problem]:
     if "controller" not in roles and not values[_VOTERS] and not values[_SERVERS]:
         expected = f"a node that is only a broker needs {_SERVERS}: where the controllers are"
         yield Problem("process.roles", ",".join(roles), expected)
-    elif set(roles) != ROLES and not values["controller.listener.names"]:
+    elif not values["controller.listener.names"] and (
+        set(roles) != ROLES or has_other_controllers(values)
+    ):
         expected = "expected the name of the listener by which controllers are reached"
         yield Problem("controller.listener.names", "", expected)
+
+
+def has_other_controllers(values: Values) -> bool:
+    """Whether controllers are named beside a single one, which is the node itself."""
+    return len(values[_VOTERS]) > 1 or bool(values[_SERVERS])
 
 
 def _voter_problems(values: Values) -> Iterator[Problem]:
@@ -82,6 +89,3 @@ def _voter_problems(values: Values) -> Iterator[Problem]:
     if me in ids and "controller" not in values["process.roles"]:
         expected = f"must not have node.id={me}: this node is only a broker (process.roles)"
         yield Problem(_VOTERS, given, expected)
-    if len(voters) > 1 and not values["controller.listener.names"]:
-        expected = "expected the name of the listener by which controllers are reached"
-        yield Problem("controller.listener.names", "", expected)

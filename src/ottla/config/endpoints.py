@@ -3,6 +3,7 @@
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+from ottla.config.cluster import has_other_controllers
 from ottla.config.errors import ConfigError, Problem, Unknown
 from ottla.config.listeners import (
     Listener,
@@ -68,9 +69,10 @@ def _role_problems(
     if "controller" not in roles and controllers:
         expected = "a node that is only a broker has no listener of controller.listener.names"
         return [Problem("listeners", given, expected)]
-    if len(values["controller.quorum.voters"]) > 1 and "controller" in roles and not controllers:
-        names = ",".join(values["controller.listener.names"] or ())
-        return [Problem("listeners", given, f"the controller needs its listener too: {names}")]
+    names = values["controller.listener.names"]
+    if names and "controller" in roles and not controllers and has_other_controllers(values):
+        expected = f"the controller needs its listener too: {names[0]}://host:port"
+        return [Problem("listeners", given, expected)]
     return []
 
 

@@ -173,6 +173,15 @@ def test_outputs_are_compared_by_the_last_value_of_each_key_and_by_meaning() -> 
     assert compare(old, old).is_none
 
 
+def test_records_that_differ_before_the_last_of_their_key_are_differences_too() -> None:
+    old = [(b"a", b"1"), (b"a", b"2"), (b"a", b"3")]
+    found = compare(old, [(b"a", b"1"), (b"a", b"3")])
+    assert (found.same, found.different) == (1, 0)
+    assert (found.records.same, found.records.only_old, found.records.only_new) == (2, 1, 0)
+    assert found.examples == [{"key": "a", "old": "2", "new": None}]
+    assert not found.is_none
+
+
 def test_outputs_without_keys_are_compared_as_bags() -> None:
     old = [(None, b'{"x":1,"y":2}'), (None, b"b"), (None, b"b"), (None, b"\xff")]
     found = compare(old, [(None, b'{"y":2,"x":1}'), (None, b"b"), (None, b"c")])

@@ -86,6 +86,7 @@ def test_a_pipeline_survives_a_kill_exactly_once_and_its_second_version_takes_ov
     assert (output["old"], output["new"]) == (f"{topic}.big", f"{topic}.big-v2")
     assert (output["rows_old"], output["rows_new"], output["by_key"]) == (300, 290, True)
     assert (output["same"], output["different"]) == (50, 0)
+    assert output["records"] == {"same": 290, "only_old": 10, "only_new": 0}
     shown = pipelines("reprocess", "status", "big").out
     assert "Version 2 has caught up" in shown
 

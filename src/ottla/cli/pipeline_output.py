@@ -193,12 +193,17 @@ def _print_difference(one: dict[str, Any]) -> None:
     if one["error"]:
         print_line(f"{one['old']} and {one['new']}: {one['error']}")
         return
-    what = "keys" if one["by_key"] else "values"
+    records = one["records"]
     print_line(
         f"{one['old']} ({one['rows_old']} records) and {one['new']} ({one['rows_new']} records): "
-        f"{one['same']} {what} the same, {one['different']} different, "
-        f"{one['only_old']} only in the old, {one['only_new']} only in the new"
+        f"{records['same']} records the same, {records['only_old']} only in the old, "
+        f"{records['only_new']} only in the new"
     )
+    if one["by_key"]:
+        print_line(
+            f"The last of each key: {one['same']} the same, {one['different']} different, "
+            f"{one['only_old']} only in the old, {one['only_new']} only in the new"
+        )
     if one["examples"]:
         rows = [(each["key"], each["old"], each["new"]) for each in one["examples"]]
         print_table(("key", "old", "new"), rows)

@@ -77,7 +77,7 @@ def status(
 ) -> None:
     """Show how far the second version is, and compare what both have written.
 
-    Records are compared key by key, the last of each key; without keys, as bags of values.
+    All records are compared, in no order; where they have keys, the last of each key, too.
 
     Examples:
 

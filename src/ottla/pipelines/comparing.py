@@ -1,4 +1,7 @@
-"""Two outputs of the same kind, compared: by key where records have keys, else as bags of values.
+"""Two outputs of the same kind, compared: record by record, and key by key where they have keys.
+
+Of a stream every record counts. Of a table only the last of each key does: which ones came before
+depends on where its batches ended. An output does not say which of the two it is, so both are told.
 
 Pure. Values that are JSON are the same if they mean the same, whatever the order of their fields.
 """
@@ -8,7 +11,8 @@ from __future__ import annotations
 import json
 from collections import Counter
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass, field
+from dataclasses import asdict, dataclass, field
+from itertools import islice
 from typing import Any
 
 EXAMPLES_MAX = 10
@@ -18,12 +22,23 @@ Row = tuple[bytes | None, bytes | None]
 """Key and value."""
 
 
+@dataclass(frozen=True)
+class Records:
+    """All of them, in no order."""
+
+    same: int
+    only_old: int
+    only_new: int
+
+
 @dataclass
 class Difference:
-    """What two outputs have in common and what not; counts are of keys, or of values without."""
+    """What two outputs have in common and what not; counts are of the last values of keys, or of
+    values where there are no keys."""
 
     by_key: bool
     rows: tuple[int, int]
+    records: Records
     same: int = 0
     different: int = 0
     only_old: int = 0
@@ -32,7 +47,8 @@ class Difference:
 
     @property
     def is_none(self) -> bool:
-        return not (self.different or self.only_old or self.only_new)
+        keys_differ = self.different or self.only_old or self.only_new
+        return not (keys_differ or self.records.only_old or self.records.only_new)
 
     def add(self, key: bytes | None, old: bytes | None, new: bytes | None) -> None:
         if len(self.examples) < EXAMPLES_MAX:
@@ -43,6 +59,7 @@ class Difference:
             "by_key": self.by_key,
             "rows_old": self.rows[0],
             "rows_new": self.rows[1],
+            "records": asdict(self.records),
             "same": self.same,
             "different": self.different,
             "only_old": self.only_old,
@@ -54,10 +71,24 @@ class Difference:
 def compare(old: Iterable[Row], new: Iterable[Row]) -> Difference:
     """In the order of their offsets: of each key the last value counts, and none is a deletion."""
     old_rows, new_rows = list(old), list(new)
-    counts = (len(old_rows), len(new_rows))
-    if all(key is not None for key, _ in [*old_rows, *new_rows]):
-        return _by_key(_latest(old_rows), _latest(new_rows), counts)
-    return _as_bags(Counter(map(_meaning, old_rows)), Counter(map(_meaning, new_rows)), counts)
+    old_bag, new_bag = Counter(map(_meaning, old_rows)), Counter(map(_meaning, new_rows))
+    has_keys = all(key is not None for key, _ in [*old_rows, *new_rows])
+    found = Difference(
+        by_key=has_keys,
+        rows=(len(old_rows), len(new_rows)),
+        records=Records(
+            same=(old_bag & new_bag).total(),
+            only_old=(old_bag - new_bag).total(),
+            only_new=(new_bag - old_bag).total(),
+        ),
+    )
+    if has_keys:
+        _count_keys(found, _latest(old_rows), _latest(new_rows))
+    else:
+        found.same, found.only_old = found.records.same, found.records.only_old
+        found.only_new = found.records.only_new
+    _add_records(found, old_bag, new_bag)
+    return found
 
 
 def _latest(rows: Iterable[Row]) -> dict[bytes, bytes]:
@@ -71,10 +102,7 @@ def _latest(rows: Iterable[Row]) -> dict[bytes, bytes]:
     return table
 
 
-def _by_key(
-    old: Mapping[bytes, bytes], new: Mapping[bytes, bytes], counts: tuple[int, int]
-) -> Difference:
-    found = Difference(by_key=True, rows=counts)
+def _count_keys(found: Difference, old: Mapping[bytes, bytes], new: Mapping[bytes, bytes]) -> None:
     for key in sorted(old.keys() | new.keys()):
         before, after = old.get(key), new.get(key)
         if before is None:
@@ -87,18 +115,16 @@ def _by_key(
         else:
             found.different += 1
         found.add(key, before, after)
-    return found
 
 
-def _as_bags(old: Counter[Row], new: Counter[Row], counts: tuple[int, int]) -> Difference:
-    found = Difference(by_key=False, rows=counts, same=(old & new).total())
-    for (key, value), count in (old - new).items():
-        found.only_old += count
+def _add_records(found: Difference, old: Counter[Row], new: Counter[Row]) -> None:
+    """Examples of records, where keys have given none."""
+    if found.examples:
+        return
+    for key, value in islice(old - new, EXAMPLES_MAX):
         found.add(key, value, None)
-    for (key, value), count in (new - old).items():
-        found.only_new += count
+    for key, value in islice(new - old, EXAMPLES_MAX):
         found.add(key, None, value)
-    return found
 
 
 def means_the_same(one: bytes, other: bytes) -> bool:

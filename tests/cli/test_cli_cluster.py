@@ -3,13 +3,18 @@
 from __future__ import annotations
 
 import json
+import os
+import re
+import signal
+import subprocess
+import time
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 from typing import Any
 
 import pytest
-from cli_tools import Run, call, eventually, execute
+from cli_tools import PROGRAM, Run, call, eventually, execute
 
 import ottla.testing
 from ottla.cli.cluster_status import (
@@ -113,6 +118,31 @@ def test_a_dead_node_is_named_with_the_partitions_that_miss_it() -> None:
         assert f"! broker {dead} is fenced" in checked.text
 
 
+def test_without_a_majority_what_is_known_is_told_soon_and_counts_as_an_error() -> None:
+    with ottla.testing.cluster(nodes=3) as cluster:
+        run = _on(cluster)
+        run("topics", "create", "orders", "-p", 1, "-r", 3)
+        cluster.kill(1)
+        cluster.kill(2)
+        eventually(lambda: run("quorum", "describe").code == 1)  # the leader has to notice first
+        began = time.monotonic()
+        status = run("cluster", "status")
+        assert time.monotonic() - began < 6
+        assert status.code == 1
+        assert "! no majority of the controllers" in status.text
+        assert re.search(r"node 3 \(.*\): answers; quorum epoch \d+, (no|last) leader", status.text)
+        assert re.search(r"node 1 \(.*\): .*refused", status.text)
+        described = run("quorum", "describe")
+        assert described.code == 1
+        assert "node 3" in described.text
+        told = run("cluster", "status", "--json").json["nodes_without_majority"]
+        assert [(one["node"], one["answers"]) for one in told] == [
+            (1, False),
+            (2, False),
+            (3, True),
+        ]
+
+
 # --- moves --------------------------------------------------------------------------------------
 
 
@@ -168,12 +198,28 @@ def test_a_new_broker_takes_over_from_one_that_retires() -> None:
         leads = {b["node"]: b["leads"] for b in run("cluster", "status", "--json").json["brokers"]}
         assert leads[retiring] == 0
         eventually(lambda: run("cluster", "status", "--json").json["brokers"][-1]["leads"] > 0)
+        refused = run("cluster", "unregister", retiring)
+        assert refused.code == 2
+        assert "still runs" in refused.err
         cluster.stop(retiring)
         assert run("cluster", "unregister", retiring, "--json").json == {"unregistered": retiring}
         eventually(
             lambda: retiring not in [b["id"] for b in run("cluster", "--json").json["brokers"]]
         )
         assert new in [b["id"] for b in run("cluster", "--json").json["brokers"]]
+
+
+def test_a_broker_that_keeps_replicas_is_forgotten_only_by_force() -> None:
+    with ottla.testing.cluster(nodes=3) as cluster:
+        run = _on(cluster)
+        run("topics", "create", "orders", "-p", 1, "-r", 3)
+        gone = next(node for node in cluster.nodes if node != cluster.controller)
+        cluster.stop(gone)
+        eventually(lambda: run("cluster", "--json").json["brokers"][gone - 1]["fenced"])
+        refused = run("cluster", "unregister", gone)
+        assert refused.code == 2
+        assert "keeps replicas of orders" in " ".join(refused.err.replace("│", " ").split())
+        assert run("cluster", "unregister", gone, "--force").code == 0
 
 
 def test_a_topic_gets_more_copies(on: Run, topic: str) -> None:
@@ -194,6 +240,9 @@ def test_a_move_that_waits_for_a_dead_broker_is_listed_and_cancelled() -> None:
         file.write_text(json.dumps(plan))
         begun = run("topics", "reassign", "--plan", file, "--execute", "--no-wait", "--json")
         assert not begun.json["done"]
+        another = run("topics", "reassign", "orders", "--brokers", "2")
+        assert another.code == 2
+        assert "orders-0 is moving already" in " ".join(another.err.replace("│", " ").split())
         (move,) = run("topics", "reassign", "--list", "--json").json
         assert (move["topic"], move["adding"]) == ("orders", [3])
         assert "orders-0" in run("topics", "reassign", "--list").text
@@ -211,6 +260,21 @@ def test_a_move_that_waits_for_a_dead_broker_is_listed_and_cancelled() -> None:
             outcome = waiting.result()
         assert outcome.code == 1
         assert "somebody cancelled the move" in outcome.err
+
+        watching = subprocess.Popen(
+            [PROGRAM, *map(str, arguments)],
+            env={**os.environ, **address},
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+        eventually(lambda: run("topics", "reassign", "--list", "--json").json)
+        assert watching.stderr is not None
+        assert "moving" in watching.stderr.readline()
+        watching.send_signal(signal.SIGINT)
+        _, said = watching.communicate(timeout=10)
+        assert watching.returncode == 130
+        assert "The move goes on without this command" in said
+        assert run("topics", "reassign", "--list", "--json").json
 
 
 @pytest.mark.parametrize(
@@ -274,6 +338,13 @@ def test_the_reason_for_fencing_is_read_from_the_controllers() -> None:
     behind = {s.node: s.why for s in broker_states(brokers, [], quorum, 1_500)}
     assert behind[2] == "catching up with the metadata, 10 offsets behind"
     assert [line.split()[1] for line in lagging_voters(quorum, now_ms)] == ["2", "3"]
+
+
+def test_who_was_gone_before_the_controller_took_over_is_not_said_to_catch_up() -> None:
+    quorum = DescribedQuorum(1, 2, 100, (member(1, 100), member(2, -1, None)), ())
+    (state,) = broker_states([Broker(2, "h", 9092, is_fenced=True)], [], quorum, 2_000)
+    assert state.why == "not heard of since controller 1 took over: stopped, or not reached"
+    assert "since controller 1 took over" in lagging_voters(quorum, 2_000)[0]
 
 
 def test_partitions_are_sorted_by_their_need() -> None:

@@ -97,6 +97,8 @@ def status(
 ) -> None:
     """Show who leads, who lags, who is fenced and why, and which partitions need help.
 
+    Exits with 1 if no majority of the controllers is there.
+
     Examples:
 
     - `ottla cluster status`
@@ -107,25 +109,31 @@ def status(
     from ottla.cli.cluster_status import as_json as report_as_json
     from ottla.cli.cluster_status import take_stock
     from ottla.cli.output import print_json
-    from ottla.cli.session import with_admin
+    from ottla.cli.session import with_cluster
 
-    found = with_admin(bootstrap, take_stock, timeout_ms=timeout_ms)
+    found = with_cluster(bootstrap, take_stock, timeout_ms=timeout_ms)
     if as_json:
         print_json(report_as_json(found))
     else:
         print_report(found, all_partitions=partitions)
-    if check and found.problems:
+    if found.views or (check and found.problems):
         raise typer.Exit(1)
 
 
 @app.command()
 def unregister(
     broker: Annotated[int, typer.Argument(metavar="BROKER", min=0, show_default=False)],
+    force: Annotated[
+        bool, typer.Option("--force", help="Even if it still runs, or keeps replicas.")
+    ] = False,
     bootstrap: Bootstrap = BOOTSTRAP_DEFAULT,
     timeout_ms: TimeoutMs = TIMEOUT_MS_DEFAULT,
     as_json: Json = False,
 ) -> None:
     """Forget a broker that was stopped for good; move what it keeps to others first.
+
+    One that still runs would only come back: it registers again. So it is refused, as is one that
+    still keeps replicas, unless told --force.
 
     Example:
 
@@ -134,5 +142,32 @@ def unregister(
     from ottla.cli.output import deed
     from ottla.cli.session import with_admin
 
-    with_admin(bootstrap, lambda admin: admin.unregister_broker(broker), timeout_ms=timeout_ms)
+    async def work(admin: Admin) -> None:
+        if not force and (objection := await _objection(admin, broker)):
+            raise typer.BadParameter(f"{objection}; --force does it all the same")
+        await admin.unregister_broker(broker)
+
+    with_admin(bootstrap, work, timeout_ms=timeout_ms)
     deed(as_json, {"unregistered": broker}, f"Broker {broker} is forgotten.")
+
+
+async def _objection(admin: Admin, broker: int) -> str | None:
+    """Why a broker should not be forgotten now."""
+    from ottla.protocol.errors import KafkaError
+
+    there = (await admin.describe_cluster()).brokers.get(broker)
+    if there is not None and not there.is_fenced:
+        return f"broker {broker} still runs and would register again: stop it first"
+    keeps = sorted(
+        topic.name
+        for topic in (await admin.describe_topics()).values()
+        if not isinstance(topic, KafkaError)
+        and any(broker in partition.replicas for partition in topic.partitions)
+    )
+    if not keeps:
+        return None
+    others = f" and {len(keeps) - 1} more" if len(keeps) > 1 else ""
+    return (
+        f"broker {broker} still keeps replicas of {keeps[0]}{others}: move them with "
+        "`ottla topics reassign` first"
+    )

@@ -7,15 +7,18 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import TYPE_CHECKING, Any, Final
 
+from ottla.cli.quorum_views import QuorumView, ask_all, told
+from ottla.client.admin.admin import Admin
 from ottla.client.admin.configs import ConfigResource, ResourceType
+from ottla.client.admin.quorum import DescribedQuorum
 from ottla.client.errors import UnsupportedVersion
 from ottla.client.network.metadata import Broker, Topic
-from ottla.protocol.errors import ErrorCode, KafkaError
+from ottla.protocol.errors import KafkaError
 from ottla.runtime.clock import SystemClock
 
 if TYPE_CHECKING:
-    from ottla.client.admin.admin import Admin
-    from ottla.client.admin.quorum import DescribedQuorum, QuorumMember
+    from ottla.client.admin.quorum import QuorumMember
+    from ottla.client.network.cluster import Cluster
 
 SILENT_MS: Final = 3_000
 """Who has not fetched metadata for so long is not just between two fetches."""
@@ -61,6 +64,8 @@ class Stock:
     topic_count: int
     partition_count: int
     in_need: tuple[PartitionInNeed, ...]
+    views: tuple[QuorumView, ...] = ()
+    """What each node says of the controllers, where none of them leads."""
 
     def count(self, problem: str) -> int:
         return sum(one.problem == problem for one in self.in_need)
@@ -68,23 +73,33 @@ class Stock:
     @property
     def problems(self) -> list[str]:
         """What is wrong, the worst first, one line each."""
-        found = [
+        found = []
+        if self.views:
+            found.append(
+                "no majority of the controllers: nothing can be changed, no leader elected, and "
+                "what is said of brokers and partitions is old"
+            )
+            found += [view.line for view in self.views]
+        found += [
             f"{self.count(problem)} partition(s): {problem}"
             for problem in (NO_LEADER, UNDER_MIN_ISR, UNDER_REPLICATED)
             if self.count(problem)
         ]
         found += [f"broker {one.node} is fenced: {one.why}" for one in self.brokers if one.fenced]
-        return found + lagging_voters(self.quorum, self.now_ms)
+        if self.quorum is not None:
+            found += lagging_voters(self.quorum, self.now_ms)
+        return found
 
 
-async def take_stock(admin: Admin) -> Stock:
+async def take_stock(cluster: Cluster) -> Stock:
+    admin = Admin.over(cluster)
     there = await admin.describe_cluster()
+    quorum, views = await _quorum(cluster, there.brokers.values())
     topics = [
         topic
         for topic in (await admin.describe_topics()).values()
         if not isinstance(topic, KafkaError)
     ]
-    quorum = await _quorum(admin)
     now_ms = SystemClock().wall_ms()
     needy = [topic for topic in topics if any(_is_short(p) for p in topic.partitions)]
     return Stock(
@@ -96,19 +111,19 @@ async def take_stock(admin: Admin) -> Stock:
         len(topics),
         sum(len(topic.partitions) for topic in topics),
         tuple(partitions_in_need(needy, await _min_isr(admin, needy))),
+        tuple(views),
     )
 
 
-async def _quorum(admin: Admin) -> DescribedQuorum | None:
-    """None where the cluster does not tell, or nobody leads its controllers."""
+async def _quorum(
+    cluster: Cluster, brokers: Iterable[Broker]
+) -> tuple[DescribedQuorum | None, list[QuorumView]]:
+    """Neither of the two where the cluster does not tell."""
     try:
-        return await admin.describe_metadata_quorum()
+        found = await ask_all(cluster, brokers)
     except UnsupportedVersion:
-        return None
-    except KafkaError as error:
-        if error.code in (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.REQUEST_TIMED_OUT):
-            return None
-        raise
+        return None, []
+    return (found, []) if isinstance(found, DescribedQuorum) else (None, found)
 
 
 async def _min_isr(admin: Admin, topics: Sequence[Topic]) -> dict[str, int]:
@@ -172,12 +187,14 @@ def _why_fenced(
     member: QuorumMember | None, quorum: DescribedQuorum | None, now_ms: int
 ) -> str | None:
     if quorum is None:
-        return "the controllers do not tell"
+        return "so it was when a controller was last heard of"
     if member is None:
         return "it does not follow the controllers: stopped, or not reached"
     if member.node_id == quorum.leader:
         return "its own heartbeats do not arrive in time, or it is starting"
-    if member.last_fetch_ms is not None and now_ms - member.last_fetch_ms > SILENT_MS:
+    if member.last_fetch_ms is None:
+        return f"not heard of since controller {quorum.leader} took over: stopped, or not reached"
+    if now_ms - member.last_fetch_ms > SILENT_MS:
         silent_s = (now_ms - member.last_fetch_ms) / 1000
         return f"not heard of for {silent_s:.0f} s: stopped, or not reached"
     if lag := quorum.lag_of(member):
@@ -185,17 +202,23 @@ def _why_fenced(
     return "it follows the controllers, but its heartbeats do not arrive, or it is starting"
 
 
-def lagging_voters(quorum: DescribedQuorum | None, now_ms: int) -> list[str]:
-    if quorum is None:
-        return ["the controllers cannot be described: does one lead?"]
-    return [
-        f"voter {voter.node_id} has not caught up with the controllers' log for "
-        f"{(now_ms - voter.last_caught_up_ms) / 1000:.0f} s, {quorum.lag_of(voter)} offsets behind"
-        for voter in quorum.voters
-        if voter.node_id != quorum.leader
-        and voter.last_caught_up_ms is not None
-        and now_ms - voter.last_caught_up_ms > SILENT_MS
-    ]
+def lagging_voters(quorum: DescribedQuorum, now_ms: int) -> list[str]:
+    found = []
+    for voter in quorum.voters:
+        if voter.node_id == quorum.leader:
+            continue
+        behind_ms = None if voter.last_caught_up_ms is None else now_ms - voter.last_caught_up_ms
+        if behind_ms is None:
+            found.append(
+                f"voter {voter.node_id} has not caught up with the controllers' log since "
+                f"controller {quorum.leader} took over"
+            )
+        elif behind_ms > SILENT_MS:
+            found.append(
+                f"voter {voter.node_id} has not caught up with the controllers' log for "
+                f"{behind_ms / 1000:.0f} s, {quorum.lag_of(voter)} offsets behind"
+            )
+    return found
 
 
 # --- partitions ---------------------------------------------------------------------------------
@@ -245,6 +268,7 @@ def as_json(stock: Stock) -> dict[str, Any]:
             "high_watermark": quorum.high_watermark,
             "members": members_of(quorum, stock.now_ms),
         },
+        "nodes_without_majority": told(stock.views),
         "brokers": [asdict(one) for one in stock.brokers],
         "topics": stock.topic_count,
         "partitions": stock.partition_count,

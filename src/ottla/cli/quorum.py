@@ -16,8 +16,10 @@ from ottla.cli.options import (
 )
 
 if TYPE_CHECKING:
+    from ottla.cli.quorum_views import QuorumView
     from ottla.client.admin.admin import Admin
     from ottla.client.admin.quorum import DescribedQuorum, QuorumMember
+    from ottla.client.network.cluster import Cluster
 
 app = new_app("Show the controllers, and change who votes.")
 
@@ -39,12 +41,19 @@ def describe(
     - `ottla quorum describe --json`
     """
     from ottla.cli.output import print_fields, print_json, print_table
-    from ottla.cli.session import with_admin
+    from ottla.cli.quorum_views import ask_all
+    from ottla.cli.session import with_cluster
+    from ottla.client.admin.admin import Admin
     from ottla.runtime.clock import SystemClock
 
-    quorum = with_admin(
-        bootstrap, lambda admin: admin.describe_metadata_quorum(), timeout_ms=timeout_ms
-    )
+    async def ask(cluster: Cluster) -> DescribedQuorum | list[QuorumView]:
+        there = await Admin.over(cluster).describe_cluster()
+        return await ask_all(cluster, there.brokers.values())
+
+    quorum = with_cluster(bootstrap, ask, timeout_ms=timeout_ms)
+    if isinstance(quorum, list):
+        _tell_of_no_majority(quorum, as_json=as_json)
+        raise typer.Exit(1)
     members = members_of(quorum, SystemClock().wall_ms())
     if as_json:
         print_json(
@@ -67,6 +76,18 @@ def describe(
     columns = ("node", "role", "end offset", "lag", "fetched ms ago", "caught up ms ago", "at")
     names = ("node", "role", "end_offset", "lag", "fetched_ms_ago", "caught_up_ms_ago", "at")
     print_table(columns, [[member[name] for name in names] for member in members])
+
+
+def _tell_of_no_majority(views: list[QuorumView], *, as_json: bool) -> None:
+    from ottla.cli.output import print_json, print_line
+    from ottla.cli.quorum_views import told
+
+    if as_json:
+        print_json({"leader": None, "nodes_without_majority": told(views)})
+        return
+    print_line("! no majority of the controllers")
+    for view in views:
+        print_line(f"! {view.line}")
 
 
 def members_of(quorum: DescribedQuorum, now_ms: int) -> list[dict[str, Any]]:

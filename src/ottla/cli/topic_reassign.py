@@ -90,8 +90,6 @@ def reassign(
 
     - `ottla topics reassign --cancel orders`
     """
-    from ottla.cli.session import with_admin
-
     job = _Job(topics or [], throttle=throttle, wait=wait, as_json=as_json)
     work: Callable[[Admin], Any]
     if sum((execute, progress, cancel, listed)) > 1:
@@ -105,7 +103,22 @@ def reassign(
     else:
         make = _plan_from(plan, topics, brokers, replication_factor)
         work = job.execute_with(make) if execute else job.show_plan_with(make)
-    with_admin(bootstrap, work, timeout_ms=timeout_ms)
+    _carry_out(job, work, bootstrap, timeout_ms)
+
+
+def _carry_out(job: _Job, work: Callable[[Admin], Any], bootstrap: str, timeout_ms: int) -> None:
+    from ottla.cli.output import print_note
+    from ottla.cli.session import with_admin
+
+    try:
+        with_admin(bootstrap, work, timeout_ms=timeout_ms)
+    except KeyboardInterrupt:
+        if job.begun:
+            print_note(
+                "The move goes on without this command. `ottla topics reassign --progress` watches "
+                "it and takes the throttle away at its end, --list shows it, --cancel undoes it."
+            )
+        raise
 
 
 def _plan_from(
@@ -156,6 +169,11 @@ async def _made(
     from ottla.cli.topic_scopes import parse_scope, partitions_of
 
     current = await placement_of(admin, await partitions_of(admin, parse_scope(topics, "TOPIC")))
+    if moving := await admin.list_partition_reassignments(current):
+        raise typer.BadParameter(
+            f"{min(moving)} is moving already ({len(moving)} of {len(current)} partitions are): "
+            "watch it to its end with --progress, or call it off with --cancel first"
+        )
     there = {
         broker.node_id: broker.rack
         for broker in (await admin.describe_cluster()).brokers.values()
@@ -179,6 +197,8 @@ class _Job:
         self._throttle = throttle
         self._wait = wait
         self._as_json = as_json
+        self.begun = False
+        """Something is moving that was asked for, or is watched."""
 
     @property
     def _named(self) -> set[str] | None:
@@ -217,6 +237,7 @@ class _Job:
                 return
             if self._throttle is not None:
                 await reassign_work.set_throttle(admin, current, moves, self._throttle)
+            self.begun = True
             await reassign_work.begin(admin, moves)
             if self._wait:
                 await self._until_done(admin, moves)
@@ -253,6 +274,7 @@ class _Job:
 
     async def finish(self, admin: Admin) -> None:
         moves = await self._under_way(admin)
+        self.begun = bool(moves)
         await self._until_done(admin, dict.fromkeys(moves, ()))
 
     async def _under_way(self, admin: Admin) -> Mapping[TopicPartition, Reassignment]:

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 from ottla.client.admin.part import AdminPart
 from ottla.client.network.coordinators import raise_for
 from ottla.protocol.errors import ErrorCode, KafkaError
+from ottla.protocol.schema import Message
 from ottla.protocol.uuids import ZERO_UUID, from_text, to_text
 
 METADATA_TOPIC = "__cluster_metadata"
@@ -41,27 +42,10 @@ class DescribedQuorum(NamedTuple):
 class QuorumAdmin(AdminPart):
     async def describe_metadata_quorum(self) -> DescribedQuorum:
         """The controllers' log: who leads it, who votes, and how far each has come."""
-        from ottla.protocol.messages.describe_quorum import (
-            DescribeQuorumRequest,
-            RequestPartitionData,
-            RequestTopicData,
-        )
-
-        request = DescribeQuorumRequest(
-            topics=[
-                RequestTopicData(
-                    topic_name=METADATA_TOPIC, partitions=[RequestPartitionData(partition_index=0)]
-                )
-            ]
-        )
 
         async def attempt() -> DescribedQuorum:
             connection = await self._cluster.any_broker()
-            response = await connection.request(request)
-            raise_for(response.error_code, response.error_message)
-            found = response.topics[0].partitions[0]
-            raise_for(found.error_code, found.error_message)
-            return _described(found, response.nodes)
+            return described(await connection.request(describe_request()))
 
         return await self._cluster.retrying(attempt)
 
@@ -116,7 +100,24 @@ def _directory(text: str) -> bytes:
         raise KafkaError(ErrorCode.INVALID_REQUEST, f"directory id: {error}") from error
 
 
-def _described(found: Any, nodes: Any) -> DescribedQuorum:
+def describe_request() -> Message:
+    from ottla.protocol.messages.describe_quorum import (
+        DescribeQuorumRequest,
+        RequestPartitionData,
+        RequestTopicData,
+    )
+
+    log = RequestTopicData(
+        topic_name=METADATA_TOPIC, partitions=[RequestPartitionData(partition_index=0)]
+    )
+    return DescribeQuorumRequest(topics=[log])
+
+
+def described(response: Any) -> DescribedQuorum:
+    """What the answer tells; raises its error."""
+    raise_for(response.error_code, response.error_message)
+    found = response.topics[0].partitions[0]
+    raise_for(found.error_code, found.error_message)
     return DescribedQuorum(
         found.leader_id,
         found.leader_epoch,
@@ -125,7 +126,7 @@ def _described(found: Any, nodes: Any) -> DescribedQuorum:
         tuple(map(_member, found.observers)),
         {
             node.node_id: {one.name: (one.host, one.port) for one in node.listeners}
-            for node in nodes
+            for node in response.nodes
         },
     )
 

@@ -43,7 +43,7 @@ class Cluster:
         self._security = Security.of(settings)
         self._pool = Pool(
             runtime,
-            self._open,
+            self.dial,
             reconnect_backoff_ms=settings.reconnect_backoff_ms,
             reconnect_backoff_max_ms=settings.reconnect_backoff_max_ms,
             idle_max_ms=settings.connections_max_idle_ms,
@@ -131,7 +131,8 @@ class Cluster:
                 self._pool.retire(node_id)
         self._places |= places
 
-    async def _open(self, address: Address) -> Connection:
+    async def dial(self, address: Address) -> Connection:
+        """A connection that is not kept here: whoever asks for it closes it."""
         return await open_connection(
             self.runtime,
             address,

@@ -177,6 +177,18 @@ def test_without_a_leader_the_request_times_out_and_says_why() -> None:
     linked(Cluster({}), test)
 
 
+def test_a_controller_that_is_silent_is_named_without_the_last_millisecond() -> None:
+    late = PeerError(ErrorCode.REQUEST_TIMED_OUT, "no answer from a:1 within 1 ms")
+    cluster = Cluster({A: [late] * 50})
+    cluster.leader = A
+
+    async def test(link: ControllerLink) -> None:
+        with pytest.raises(KafkaError, match="within 50 ms: a:1 did not answer in time"):
+            await link.ask(BEAT, timeout_ms=50)
+
+    linked(cluster, test)
+
+
 def test_what_the_controller_here_refuses_is_not_asked_again() -> None:
     async def serve_here(request: Message, version: int | None) -> Any:
         raise KafkaError(ErrorCode.STALE_BROKER_EPOCH)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from collections.abc import Callable
 
 import pytest
@@ -142,3 +143,24 @@ def test_all_of_them_start_again_with_what_they_had() -> None:
             assert len(node.metadata.image.topics) == 5
 
     quorum.run(story)
+
+
+def test_a_node_of_another_cluster_is_told_so_once(
+    monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    quorum = QuorumWorld(0)
+
+    async def story() -> None:
+        await quorum.start(1)
+        await quorum.start(2)
+        await quorum.elected()
+        monkeypatch.setattr("quorum_world.CLUSTER_ID", "another-cluster-id-abc")
+        await quorum.start(3)
+        await asyncio.sleep(5)
+
+    quorum.run(story)
+    lines = [r.getMessage() for r in caplog.records if "belongs to another cluster" in r.msg]
+    said_by_3 = [line for line in lines if "another-cluster-id-abc" in line]
+    assert 1 <= len(said_by_3) <= 2, "once for each controller"
+    assert f"{host(1)}:{PORT}" in said_by_3[0] or f"{host(2)}:{PORT}" in said_by_3[0]
+    assert "ottla storage info" in said_by_3[0]

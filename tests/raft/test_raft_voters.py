@@ -22,6 +22,7 @@ from ottla.protocol.messages.update_raft_voter import (
 )
 from ottla.protocol.messages.update_raft_voter import Listener as UpdateListener
 from ottla.protocol.messages.vote import VoteRequest
+from ottla.protocol.uuids import to_text
 from ottla.raft import wire
 from ottla.raft.election_state import ElectionState
 from ottla.raft.events import RequestReceived
@@ -132,6 +133,30 @@ def test_changes_that_make_no_sense_are_refused() -> None:
     other_disk = remove(2, voter_directory_id=directory(9))
     assert stage.ask(other_disk).error_code == ErrorCode.VOTER_NOT_FOUND
     assert leader(1).ask(remove(1)).error_code == ErrorCode.VOTER_NOT_FOUND
+
+
+def test_what_is_wrong_with_a_change_is_said() -> None:
+    stage = leader(1, 2, 3)
+
+    def refused(node_id: int, response: ApiVersionsResponse, **changes: Any) -> str:
+        token = begin_add(stage, node_id, **changes)
+        stage.respond(stage.requests(ApiVersionsRequest)[0], response)
+        return str(stage.answer_to(token).error_message)
+
+    assert "does not follow the controllers yet" in refused(4, supports(0, 1))
+    fetched(stage, 4)
+    wrong = refused(4, supports(0, 1), voter_directory_id=directory(9))
+    assert wrong == (
+        f"the directory id of node 4 is {to_text(directory(4))}, not {to_text(directory(9))}"
+    )
+    unreachable = ApiVersionsResponse(error_code=int(ErrorCode.NETWORK_EXCEPTION))
+    assert "node 4 does not answer at" in refused(4, unreachable)
+    assert "voters are 1, 2, 3" in stage.ask(remove(4)).error_message
+    other_disk = stage.ask(remove(2, voter_directory_id=directory(9)))
+    assert "the directory id of voter 2 is" in other_disk.error_message
+    assert (
+        leader(1).ask(remove(1)).error_message == "node 1 is the last voter: add another one first"
+    )
 
 
 def test_only_a_leader_that_has_committed_changes_voters() -> None:

@@ -95,16 +95,21 @@ class ControllerLink:
     ) -> tuple[Any, str]:
         """(answer, "") or (None, why there is none yet)."""
         leadership = self._leadership
+        address = leadership.leader_endpoint()
         try:
             if leadership.is_leader:
                 answer = await self._own_answer(request, version, left_s)
-            elif (address := leadership.leader_endpoint()) is not None:
+            elif address is not None:
                 answer = await self._post(address, request, version, lane, left_s)
             else:
                 return None, "no controller is active"
         except PeerError as error:
             if error.code == ErrorCode.UNSUPPORTED_VERSION:
                 raise KafkaError(ErrorCode.UNSUPPORTED_VERSION, str(error)) from None
+            if error.code == ErrorCode.REQUEST_TIMED_OUT and address is not None:
+                # After other tries there may have been a millisecond left for this one, which would
+                # be no news to anybody.
+                return None, f"{address[0]}:{address[1]} did not answer in time"
             return None, str(error)
         except KafkaError as error:
             if error.code != ErrorCode.NOT_CONTROLLER:

@@ -40,7 +40,7 @@ from ottla.raft.events import (
     SnapshotStored,
     TimePassed,
 )
-from ottla.raft.ids import OffsetAndEpoch
+from ottla.raft.ids import Node, OffsetAndEpoch
 from ottla.raft.settings import RaftSettings
 from ottla.raft.states.resigned import Resigned
 from ottla.runtime.runtime import Runtime, Timer
@@ -97,6 +97,8 @@ class Quorum:
         self._timer: Timer | None = None
         self._replies: dict[asyncio.Future[Any], None] = {}
         self._handed_over: asyncio.Future[None] | None = None
+        self._foreign: set[tuple[str, int]] = set()
+        """Controllers that were said to be of another cluster: once is enough."""
         self._quiet: asyncio.Future[None] | None = None
         """Waited for by `close`: no thread works for this quorum any more."""
 
@@ -315,9 +317,9 @@ class Quorum:
             timeout_ms=self.settings.request_timeout_ms,
             lane=LANE_OF_FETCHES if is_fetch else LANE_OF_VOTES,
         )
-        reply.add_done_callback(partial(self._answered, correlation_id))
+        reply.add_done_callback(partial(self._answered, correlation_id, node))
 
-    def _answered(self, correlation_id: int, reply: asyncio.Future[Any]) -> None:
+    def _answered(self, correlation_id: int, node: Node, reply: asyncio.Future[Any]) -> None:
         if reply.cancelled():
             self.tell(RequestFailed(correlation_id))
         elif (error := reply.exception()) is not None:
@@ -325,9 +327,23 @@ class Quorum:
             self.tell(RequestFailed(correlation_id, code))
         else:
             response = reply.result()
+            if response.error_code == ErrorCode.INCONSISTENT_CLUSTER_ID:
+                self._is_foreign(node)
             self.tell(ResponseReceived(correlation_id, response))
             if isinstance(response, FetchResponse):
                 self._heard(response)
+
+    def _is_foreign(self, node: Node) -> None:
+        if (node.host, node.port) not in self._foreign:
+            self._foreign.add((node.host, node.port))
+            log.error(
+                "the controller at %s:%d belongs to another cluster than this node, whose cluster "
+                "id is %s: format this node with the id that `ottla storage info` shows there, or "
+                "correct controller.quorum.voters or controller.quorum.bootstrap.servers",
+                node.host,
+                node.port,
+                self.settings.cluster_id,
+            )
 
     def _heard(self, response: FetchResponse) -> None:
         partition = wire.only_partition(response.responses)

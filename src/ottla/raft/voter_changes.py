@@ -22,6 +22,7 @@ from ottla.protocol.messages.update_raft_voter import (
     UpdateRaftVoterRequest,
     UpdateRaftVoterResponse,
 )
+from ottla.protocol.uuids import to_text
 from ottla.raft.events import RequestReceived
 from ottla.raft.ids import ReplicaKey, endpoints_of, node_at
 from ottla.raft.settings import KRAFT_VERSION_FEATURE
@@ -68,7 +69,7 @@ def versions_known(replica: Replica, voter_id: int, response: ApiVersionsRespons
         return True
     assert isinstance(leader, Leader)
     if response.error_code:
-        text = f"voter {voter_id} answered ApiVersions with error {response.error_code}"
+        text = _unreachable(replica, change, response.error_code)
         conclude(replica, leader, ErrorCode.REQUEST_TIMED_OUT, text)
         return False
     versions = _kraft_versions(response)
@@ -79,7 +80,7 @@ def versions_known(replica: Replica, voter_id: int, response: ApiVersionsRespons
         return True
     progress = leader.progress_of(change.key)
     if progress is None or not progress.is_caught_up(replica.now_ms):
-        text = f"voter {voter_id} lags behind: let it catch up as an observer, then try again"
+        text = _not_caught_up(leader, change.key, replica.now_ms)
         conclude(replica, leader, ErrorCode.REQUEST_TIMED_OUT, text)
         return True
     added = replica.history.voters.with_added(Voter(change.key, change.endpoints, versions))
@@ -88,6 +89,35 @@ def versions_known(replica: Replica, voter_id: int, response: ApiVersionsRespons
     if not change.ack_when_committed:
         replica.answer(change.token, AddRaftVoterResponse())
     return True
+
+
+def _unreachable(replica: Replica, change: VoterChange, error: int) -> str:
+    node = node_at(change.key.id, change.endpoints, replica.settings.listener)
+    place = "nowhere" if node is None else f"{node.host}:{node.port}"
+    return (
+        f"node {change.key.id} does not answer at {place}, the endpoint that was given for it "
+        f"({ErrorCode.of(error).name}): does it run there?"
+    )
+
+
+def _not_caught_up(leader: Leader, key: ReplicaKey, now_ms: int) -> str:
+    if leader.progress_of(key) is not None:
+        return f"node {key.id} lags behind: let it catch up as an observer, then try again"
+    followers = [one.key for one in leader.observers(now_ms) if one.key.id == key.id]
+    if not followers:
+        return f"node {key.id} does not follow the controllers yet: start it first, then try again"
+    there = ", ".join(to_text(one.directory_bytes) for one in followers)
+    return f"the directory id of node {key.id} is {there}, not {to_text(key.directory_bytes)}"
+
+
+def _not_removable(voters: VoterSet, key: ReplicaKey) -> str:
+    voter = voters.get(key.id)
+    if voter is None:
+        return f"node {key.id} is no voter; voters are {', '.join(map(str, voters.ids))}"
+    if not voter.key.matches(key):
+        there, given = to_text(voter.key.directory_bytes), to_text(key.directory_bytes)
+        return f"the directory id of voter {key.id} is {there}, not {given}"
+    return f"node {key.id} is the last voter: add another one first"
 
 
 def _kraft_versions(response: ApiVersionsResponse) -> VersionRange:
@@ -102,7 +132,7 @@ def remove(replica: Replica, event: RequestReceived, request: RemoveRaftVoterReq
     refusal = _refuse_change(replica, request.cluster_id, key)
     removed = replica.history.voters.with_removed(key)
     if refusal is None and removed is None:
-        refusal = ErrorCode.VOTER_NOT_FOUND, f"{key} is no voter, or the last one"
+        refusal = ErrorCode.VOTER_NOT_FOUND, _not_removable(replica.history.voters, key)
     if refusal is not None:
         code, text = refusal
         replica.answer(event.token, RemoveRaftVoterResponse(error_code=code, error_message=text))

@@ -11,11 +11,12 @@ import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 from cli_tools import PROGRAM, call, eventually, execute
 
-from ottla.cli.child_node import LINE_BYTES_MAX, Lines, reason_of
+from ottla.cli.child_node import LINE_BYTES_MAX, ChildNode, Lines, reason_of
 from ottla.cli.nodes_folder import FolderUnusable, node_settings, prepare, read
 from ottla.cli.start_nodes import RESTART_PAUSES_S, STEADY_S, Restarts
 
@@ -201,3 +202,15 @@ def test_lines_come_out_whole_and_bounded() -> None:
     assert lines.feed(b"x" * (LINE_BYTES_MAX + 1)) == ["x" * (LINE_BYTES_MAX + 1)]
     assert lines.feed(b"rest") == []
     assert lines.end() == ["rest"]
+
+
+def test_a_signal_to_a_node_that_has_just_ended_does_not_change_its_exit_code(
+    tmp_path: Path,
+) -> None:
+    child = ChildNode(1, tmp_path / "none.properties", [], lambda number, line: None)
+    process: Any = subprocess.Popen(["/bin/sh", "-c", "exit 3"])
+    os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)  # it has ended: nobody was told yet
+    child._process = process
+    child.kill()
+    assert os.waitstatus_to_exitcode(os.waitpid(process.pid, 0)[1]) == 3
+    process.returncode = 3

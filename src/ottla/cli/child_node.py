@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import ctypes
+import os
 import re
 import signal
 import sys
@@ -97,7 +98,9 @@ class ChildNode:
     def _signal(self, number: signal.Signals) -> None:
         if self._process is not None and self._process.returncode is None:
             try:
-                self._process.send_signal(number)
+                # Not by `send_signal`: if the process has just ended, that would take its exit code
+                # away from the event loop, which complains and reports another one.
+                os.kill(self._process.pid, number)
             except ProcessLookupError:
                 pass  # it has just ended
 

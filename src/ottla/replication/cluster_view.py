@@ -57,7 +57,3 @@ class ClusterView:
         """Where a broker is found by those who come in by `listener`."""
         broker = self.image.brokers.get(broker_id)
         return None if broker is None else broker.endpoints.get(listener)
-
-    def has_partition(self, topic_id: bytes, index: int) -> bool:
-        topic = self.image.topics_by_id.get(topic_id)
-        return topic is not None and index in topic.partitions

@@ -5,7 +5,13 @@ from __future__ import annotations
 from ottla.buffers import Buffer
 from ottla.protocol.errors import ErrorCode, KafkaError
 from ottla.records.crc import crc32c
-from ottla.records.header import CHECKED_FROM, MAGIC, BatchHeader, batches
+from ottla.records.header import (
+    CHECKED_FROM,
+    MAGIC,
+    TRANSACTIONAL_BIT,
+    BatchHeader,
+    batches,
+)
 from ottla.replication.follower_state import after_out_of_range, truncation_offset
 from ottla.replication.replica import NEVER, Replica
 from ottla.storage.errors import UnexpectedOffset
@@ -29,9 +35,11 @@ class FollowingReplica(Replica):
             self._begin_inside_batch(log, found[0][0].base_offset)
         before = self._appended_bytes
         log.append_batches(found, now_ms)
-        self._appended_bytes = before + sum(len(batch) for _, batch in found)
-        for first_offset in log.producers.ongoing:
-            self._transaction_starts.setdefault(first_offset, before)
+        ongoing = log.producers.ongoing
+        for header, batch in found:
+            if header[5] & TRANSACTIONAL_BIT and header[0] in ongoing:
+                self._transaction_starts[header[0]] = self._appended_bytes
+            self._appended_bytes += len(batch)
         if log.config.flush_messages == NEVER:
             self.settled_offset = log.end_offset
         return self._appended_bytes - before

@@ -116,12 +116,16 @@ class ReplicaManager:
 
     def not_here(self, topic_id: bytes | None, index: int) -> KafkaError:
         """Why there is no such partition on this broker: it is elsewhere, or nowhere."""
-        if topic_id is not None and self.view.has_partition(topic_id, index):
+        topic = None if topic_id is None else self.view.image.topics_by_id.get(topic_id)
+        if topic is None:
+            return KafkaError(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, "there is no such topic")
+        if index in topic.partitions:
             return KafkaError(
-                ErrorCode.NOT_LEADER_OR_FOLLOWER, f"this broker is no replica of partition {index}"
+                ErrorCode.NOT_LEADER_OR_FOLLOWER,
+                f"this broker has no replica of {topic.name}-{index}",
             )
         return KafkaError(
-            ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"there is no such partition: {index}"
+            ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, f"{topic.name} has no partition {index}"
         )
 
     def led_partition(self, topic: str, index: int) -> Partition:

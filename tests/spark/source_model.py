@@ -90,7 +90,13 @@ class Story:
             if self.chance.random() < 0.5:
                 self.act_on(topic, self.chance.choice(("commit", "abort", "open")))
         self.reading = self.choose_reading()
-        self.query = Query(self.spark, self.form, self.reading.options, self.folder / self.name)
+        self.query = Query(
+            self.spark,
+            self.form,
+            self.reading.options,
+            self.folder / self.name,
+            may_compact=lambda name: self.configs[name] is COMPACTED,
+        )
         # What "latest" means is settled by the first batch: one has to be planned.
         self.run(self.chance.choice(("available", "fails")))
         for act in self.chance.sample(self.acts, len(self.acts)):
@@ -162,7 +168,6 @@ class Story:
         compacted = [topic for topic in self.topics if topic.is_compacted]
         for topic in compacted[:1]:
             self.feed.end_transaction(topic, commit=True)
-            self.query.must_repeat_equally = False
             self.feed.write(topic, 30)
             self.done["records compacted away"] += self.feed.compact(topic)
 

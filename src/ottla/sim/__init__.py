@@ -4,9 +4,17 @@
 is a pure function of its seed: what happened once happens again, to the byte.
 """
 
-from ottla.sim.loop import Deadlock, Stalled
+from ottla.sim.loop import Deadlock, NotSimulated, Stalled
 from ottla.sim.process import ProcessDied, SimulatedCrash
 from ottla.sim.runtime import SimRuntime
 from ottla.sim.world import World
 
-__all__ = ["Deadlock", "ProcessDied", "SimRuntime", "SimulatedCrash", "Stalled", "World"]
+__all__ = [
+    "Deadlock",
+    "NotSimulated",
+    "ProcessDied",
+    "SimRuntime",
+    "SimulatedCrash",
+    "Stalled",
+    "World",
+]

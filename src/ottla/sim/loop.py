@@ -12,7 +12,7 @@ import contextvars
 import heapq
 import random
 from collections import deque
-from collections.abc import Callable, Coroutine, Sequence
+from collections.abc import Callable, Collection, Coroutine, Sequence
 from typing import Any, TypeVar, TypeVarTuple
 
 from ottla.sim.process import PROCESS, Process, SimulatedCrash
@@ -36,6 +36,15 @@ class Deadlock(RuntimeError):
 
 class Stalled(RuntimeError):
     """The run passed its limit of virtual time, or spun without ever coming to rest."""
+
+
+class NotSimulated(RuntimeError):
+    """Code in a simulation reached for the real world, which no seed decides."""
+
+    def __init__(
+        self, what: str, instead: str = "only ottla's own clients and asyncio are"
+    ) -> None:
+        super().__init__(f"{what} is not simulated: {instead}")
 
 
 class SimFuture(asyncio.Future[T]):
@@ -171,9 +180,7 @@ class SimLoop(asyncio.BaseEventLoop):
         self._births += 1
         heapq.heappush(self._timers, (at, self._births, handle))
 
-    def run_in_executor(
-        self, _executor: object, function: Callable[[*Ts], T], *args: *Ts
-    ) -> asyncio.Future[T]:
+    def in_thread(self, function: Callable[[*Ts], T], *args: *Ts) -> asyncio.Future[T]:
         """Act at one random instant of a random duration, answer at its end."""
         future: asyncio.Future[T] = self.create_future()
         self.call_later(self._thread_time_s(), self._act, future, function, args)
@@ -194,8 +201,12 @@ class SimLoop(asyncio.BaseEventLoop):
         else:
             self.call_later(rest_s, _answer, future, result)
 
-    async def getaddrinfo(self, *args: Any, **kwargs: Any) -> Any:
-        raise RuntimeError(f"code in a simulation reached for the real network: getaddrinfo{args}")
+    def new_runtime(self) -> object:
+        """For a client that was given none (`runtime.ambient`): of the machine it is made on."""
+        process = PROCESS.get(None)
+        if process is None or process.new_runtime is None:
+            raise RuntimeError("a simulated client needs a machine to run on: see World.boot")
+        return process.new_runtime()
 
     def _write_to_self(self) -> None:
         """There is no other thread to wake this one."""
@@ -254,12 +265,47 @@ class SimLoop(asyncio.BaseEventLoop):
     def unfinished(self, process: Process) -> list[asyncio.Task[Any]]:
         return [task for task in asyncio.all_tasks(self) if _process(task) is process]
 
-    def waiting(self) -> str:
+    def has_plans(self, processes: Collection[Process]) -> bool:
+        """Whether anything is due in one of these, now or at any time."""
+        handles = (*self._ready, *(handle for _, _, handle in self._timers))
+        return any(process.waiting for process in processes) or any(
+            not handle._cancelled and handle._context.get(PROCESS) in processes  # type: ignore[attr-defined]
+            for handle in handles
+        )
+
+    def waiting(self, of: Collection[Process] | None = None) -> str:
         """Which tasks of the living are unfinished and where: the first thing to read in a hang."""
         tasks = sorted(
-            (task for task in asyncio.all_tasks(self) if _lives(task)), key=lambda task: hash(task)
+            (
+                task
+                for task in asyncio.all_tasks(self)
+                if _lives(task) and (of is None or _process(task) in of)
+            ),
+            key=lambda task: hash(task),
         )
         return "waiting: " + ("; ".join(map(_where, tasks)) or "no task")
+
+
+def _refusing(name: str) -> Callable[..., Any]:
+    """Called, not awaited: whoever forgets to wait hears of it too."""
+
+    def refuse(_loop: SimLoop, *_args: object, **_options: object) -> Any:
+        raise NotSimulated(f"loop.{name}")
+
+    return refuse
+
+
+REFUSED = (
+    "add_reader add_signal_handler add_writer connect_accepted_socket connect_read_pipe "
+    "connect_write_pipe create_connection create_datagram_endpoint create_server "
+    "create_unix_connection create_unix_server getaddrinfo getnameinfo run_in_executor sendfile "
+    "sock_accept sock_connect sock_recv sock_recv_into sock_recvfrom sock_recvfrom_into "
+    "sock_sendall sock_sendfile sock_sendto start_tls subprocess_exec subprocess_shell"
+)
+"""What an event loop offers of the real world."""
+
+for _name in REFUSED.split():
+    setattr(SimLoop, _name, _refusing(_name))
 
 
 def _make_task(loop: asyncio.AbstractEventLoop, coroutine: Any, **more: Any) -> asyncio.Task[Any]:

@@ -16,7 +16,7 @@ import os
 import random
 import socket
 from collections import deque
-from collections.abc import Callable
+from collections.abc import Callable, Collection
 
 from ottla.runtime.network import LEFT_TO_OS, BufferSizes, Listener, Socket
 from ottla.sim.loop import SimLoop
@@ -105,6 +105,9 @@ class Fabric:
         return not self.powered.get(host, False) or any(
             pair in self._cut for pair in ((source, host), (host, source))
         )
+
+    def has_connections(self, processes: Collection[Process]) -> bool:
+        return any(end.process in processes for end in self._sockets.values())
 
     def release(self) -> None:
         for pipe in list(self._pipes.values()):

@@ -36,6 +36,8 @@ class Process:
         self.at_death: list[Callable[[], None]] = []
         self.operations_until_crash: int | None = None
         self.crash: Callable[[], None] = self.die
+        self.new_runtime: Callable[[], object] | None = None
+        """One more way for its programs to reach their machine, closed apart from the others."""
 
     def check_alive(self) -> None:
         if not self.alive:

@@ -42,6 +42,12 @@ class SimRuntime:
         """Background tasks that failed: where a checker looks first."""
         self._tasks: dict[asyncio.Task[object], None] = {}
 
+    def twin(self) -> SimRuntime:
+        """The same machine for another program, with tasks of its own to close."""
+        twin = SimRuntime(self.loop, self.process, self.clock, self.disk, self.network, self.random)
+        twin.failures = self.failures
+        return twin
+
     def call_later(self, delay_s: float, callback: Callable[..., object], *args: Any) -> Timer:
         self.process.check_alive()
         return self.loop.call_later(delay_s, callback, *args, context=self.process.context)
@@ -52,7 +58,7 @@ class SimRuntime:
 
     def in_thread(self, function: Callable[..., T], *args: Any) -> Awaitable[T]:
         self.process.check_alive()
-        return self.process.context.copy().run(self.loop.run_in_executor, None, function, *args)
+        return self.process.context.copy().run(self.loop.in_thread, function, *args)
 
     async def start_worker(self, module: str) -> Worker | None:
         """Simulated machines have one process each."""

@@ -80,6 +80,7 @@ class World:
             SimNetwork(self.network, process),
             self.chance(f"{host} boot {machine.boots}"),
         )
+        process.new_runtime = machine.runtime.twin
         self.trace.add(host, f"boot {machine.boots}")
         self.network.power_on(host)
         return machine.runtime

@@ -12,9 +12,11 @@ import tempfile
 from collections.abc import Callable, Coroutine, Iterable, Mapping
 from typing import Any
 
-from ottla.metadata.image import NO_LEADER, MetadataImage
+from ottla.node import Node
 from ottla.protocol.uuids import random_uuid, to_text
 from ottla.storage.meta_properties import FILE_NAME, MetaProperties, write_meta_properties
+from ottla.testing import looking
+from ottla.testing.looking import NotReady
 from ottla.testing.nodes import HostedNode, NodeView
 from ottla.testing.runtime import UnsyncedDisk
 from ottla.testing.settings import HOST, node_settings
@@ -22,10 +24,6 @@ from ottla.testing.settings import HOST, node_settings
 READY_TIMEOUT_S = 15.0
 OPEN_ATTEMPTS_MAX = 3
 NODES_MAX = 100
-
-
-class NotReady(TimeoutError):
-    """A cluster that did not get where it should; the message says what is missing."""
 
 
 class NodeGroup:
@@ -43,8 +41,8 @@ class NodeGroup:
         if unknown := set(by_node) - set(range(1, count + 1)):
             raise ValueError(f"node_settings of {unknown}, but nodes are 1 to {count}")
         self._count = count
-        self._settings = _texts(settings)
-        self._by_node = {number: _texts(one) for number, one in by_node.items()}
+        self._settings = as_texts(settings)
+        self._by_node = {number: as_texts(one) for number, one in by_node.items()}
         self._kept_folder = folder
         self._folder = ""
         self._cluster_id = to_text(random_uuid(random.SystemRandom()))
@@ -131,7 +129,7 @@ class NodeGroup:
         if self._count == 1:
             raise ValueError("a single node cannot grow: begin with nodes=2 or more")
         number = max(self._nodes) + 1
-        self._by_node[number] = _texts(settings)
+        self._by_node[number] = as_texts(settings)
         self._nodes[number] = self._new_node(number)
         await self.start(number)
         return number
@@ -147,23 +145,13 @@ class NodeGroup:
         return {number: node.view() for number, node in self._nodes.items()}
 
     def controller(self) -> int | None:
-        """By the newest epoch that any node has seen: one that was frozen may still think itself
-        in charge."""
-        known = [
-            (node.node.metadata.epoch, node.node.metadata.leader_id)
-            for node in self._running()
-            if node.node is not None and node.node.metadata.leader_id >= 0
-        ]
-        return max(known)[1] if known else None
+        return looking.controller(self._started())
 
     def leader_of(self, topic: str, partition: int) -> int | None:
-        """By the newest metadata that any node has."""
-        images = [node.image for node in self._running() if node.image is not None]
-        if not images:
-            return None
-        newest = max(images, key=lambda image: image.offset)
-        found = newest.partition(topic, partition)
-        return None if found is None or found.leader == NO_LEADER else found.leader
+        return looking.leader_of(self._started(), topic, partition)
+
+    def _started(self) -> dict[int, Node]:
+        return {one.number: one.node for one in self._running() if one.node is not None}
 
     def _running(self) -> list[HostedNode]:
         return [
@@ -195,36 +183,17 @@ class NodeGroup:
         self._changed.set()
 
     def _what_is_not_ready(self) -> str | None:
-        running = self._running()
-        for node in running:
-            if node.failure is not None:
-                raise node.failure
-            image = node.image
-            for other in running:
-                broker = image.brokers.get(other.number) if image is not None else None
-                if broker is None or not broker.is_active:
-                    return f"node {node.number} does not know node {other.number} as usable"
-        return None
+        return self._what_is_starting() or looking.not_ready(self._started())
 
     def _what_is_not_in_sync(self) -> str | None:
-        if (reason := self._what_is_not_ready()) is not None:
-            return reason
-        running = {node.number for node in self._running()}
-        for node in self._running():
-            if node.image is not None and (lag := _out_of_sync(node.image, running)) is not None:
-                return f"node {node.number} knows {lag}"
-        return None
+        return self._what_is_starting() or looking.not_in_sync(self._started())
+
+    def _what_is_starting(self) -> str | None:
+        starting = [str(one.number) for one in self._running() if one.node is None]
+        return f"still starting: node {', '.join(starting)}" if starting else None
 
 
-def _out_of_sync(image: MetadataImage, running: set[int]) -> str | None:
-    for topic in image.topics.values():
-        for one in topic.partitions.values():
-            if one.leader not in running or not running & set(one.replicas) <= set(one.isr):
-                return f"{topic.name}-{one.index} led by {one.leader}, in sync on {list(one.isr)}"
-    return None
-
-
-def _texts(settings: Mapping[str, object]) -> dict[str, str]:
+def as_texts(settings: Mapping[str, object]) -> dict[str, str]:
     """As they would stand in a file: a test may give numbers and truths."""
     return {
         key: str(value).lower() if isinstance(value, bool) else str(value)

@@ -8,7 +8,6 @@ from dataclasses import dataclass
 from typing import Any
 
 from ottla.config.broker import BrokerConfig
-from ottla.metadata.image import MetadataImage
 from ottla.node import Node
 from ottla.testing.life import Life
 from ottla.testing.runtime import TestRuntime
@@ -51,20 +50,8 @@ class HostedNode:
         return self._life is not None
 
     @property
-    def image(self) -> MetadataImage | None:
-        """What the node knows of the cluster, once it has started."""
-        return None if self._node is None else self._node.metadata.image
-
-    @property
     def node(self) -> Node | None:
         return self._node
-
-    @property
-    def failure(self) -> Exception | None:
-        """Why the node said that it has to stop."""
-        if self._node is None or not self._node.failure.done():
-            return None
-        return self._node.failure.result()
 
     def view(self) -> NodeView:
         state = "stopped" if self._life is None else "paused" if self._life.paused else "running"

@@ -10,10 +10,22 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from ottla.testing import SEED_VARIABLE
+
 if TYPE_CHECKING:
     from ottla.testing.thread_cluster import Cluster
 
 MARKER = "ottla_cluster"
+SEED_OPTION = "--ottla-seed"
+
+
+def pytest_addoption(parser: pytest.Parser) -> None:
+    parser.getgroup("ottla").addoption(
+        SEED_OPTION,
+        type=int,
+        metavar="SEED",
+        help=f"run simulated tests once, with this seed (as {SEED_VARIABLE}=SEED does)",
+    )
 
 
 def pytest_configure(config: pytest.Config) -> None:
@@ -22,6 +34,10 @@ def pytest_configure(config: pytest.Config) -> None:
         f"{MARKER}(nodes=3, settings=None, node_settings=None): what the fixture of the same name "
         "is to be",
     )
+    if (seed := config.getoption(SEED_OPTION)) is not None:
+        patch = pytest.MonkeyPatch()
+        patch.setenv(SEED_VARIABLE, str(seed))
+        config.add_cleanup(patch.undo)
 
 
 @pytest.fixture(scope="session")

@@ -23,6 +23,7 @@ from ottla.client.admin.users import UserAdmin
 from ottla.client.network.cluster import Cluster
 from ottla.client.settings.base import settings_from
 from ottla.client.settings.common import ClientOptions, ClientSettings
+from ottla.runtime.ambient import new_runtime
 
 if TYPE_CHECKING:
     from ottla.runtime.runtime import Runtime
@@ -75,9 +76,7 @@ class Admin(
             return
         runtime = self._given_runtime
         if runtime is None:
-            from ottla.runtime.os_runtime import OsRuntime
-
-            runtime = self._own_runtime = OsRuntime()
+            runtime = self._own_runtime = new_runtime()
         cluster = Cluster.of(self._settings, runtime)
         try:
             await cluster.retrying(cluster.any_broker)

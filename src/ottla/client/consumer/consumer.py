@@ -30,6 +30,7 @@ from ottla.client.network.cluster import Cluster
 from ottla.client.settings.base import settings_from
 from ottla.client.settings.consumer import ConsumerOptions, ConsumerSettings
 from ottla.client.values import AnyRecord, GroupMetadata, OffsetAndMetadata, TopicPartition
+from ottla.runtime.ambient import new_runtime
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -125,9 +126,7 @@ class Consumer(OffsetCalls):
         return cluster
 
     def _make_runtime(self) -> Runtime:
-        from ottla.runtime.os_runtime import OsRuntime
-
-        self._own_runtime = OsRuntime()
+        self._own_runtime = new_runtime()
         return self._own_runtime
 
     async def close(self, timeout_ms: int = CLOSE_TIMEOUT_MS) -> None:

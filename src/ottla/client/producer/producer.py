@@ -22,6 +22,7 @@ from ottla.client.producer.transaction_methods import TransactionMethods
 from ottla.client.settings.base import settings_from
 from ottla.client.settings.producer import ProducerOptions, ProducerSettings
 from ottla.client.values import RecordMetadata
+from ottla.runtime.ambient import new_runtime
 
 if TYPE_CHECKING:
     from types import TracebackType
@@ -154,9 +155,7 @@ class Producer(TransactionMethods):
         return min(self._settings.delivery_timeout_ms, LEAVING_MAX_MS)
 
     def _make_runtime(self) -> Runtime:
-        from ottla.runtime.os_runtime import OsRuntime
-
-        self._own_runtime = OsRuntime()
+        self._own_runtime = new_runtime()
         return self._own_runtime
 
     async def _close_runtime(self) -> None:

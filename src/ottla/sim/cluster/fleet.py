@@ -4,12 +4,13 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Iterator
+from dataclasses import replace
 from typing import Any
 
 from ottla.config.broker import BrokerConfig
 from ottla.node import Node
 from ottla.protocol.uuids import random_uuid
-from ottla.sim.cluster.shape import CLUSTER_ID, DATA_DIR, NodeShape, Shape
+from ottla.sim.cluster.shape import CLUSTER_ID, DATA_DIR, Layout, NodeShape
 from ottla.sim.history import Violation
 from ottla.sim.process import ProcessDied
 from ottla.sim.runtime import SimRuntime
@@ -20,11 +21,13 @@ STOP_S_MAX = 120.0
 
 
 class Fleet:
-    def __init__(self, world: World, shape: Shape) -> None:
+    def __init__(self, world: World, shape: Layout) -> None:
         self.world = world
         self.shape = shape
         self.nodes: dict[int, Node] = {}
         """Those whose program runs, by id; a node may still be starting."""
+        self.serving: set[int] = set()
+        """Those that have said since their last start that they are ready."""
         self.hosts = {node.id: node.host for node in shape.nodes}
         self.stopped_by_disk: set[int] = set()
         """Nodes that ended by themselves because a disk failed them, as they should."""
@@ -34,12 +37,21 @@ class Fleet:
     def format(self) -> None:
         """What `ottla storage format` does, before the first start."""
         for node in self.shape.nodes:
-            disk = self.world.boot(node.host).disk
-            disk.make_dirs(DATA_DIR)
-            identity = random_uuid(self.world.random)
-            write_meta_properties(disk, DATA_DIR, MetaProperties(CLUSTER_ID, node.id, identity))
-            self.world.machine(node.host).volume.settle()
-            self.world.crash(node.host)
+            self._format(node)
+
+    def _format(self, node: NodeShape) -> None:
+        disk = self.world.boot(node.host).disk
+        disk.make_dirs(DATA_DIR)
+        identity = random_uuid(self.world.random)
+        write_meta_properties(disk, DATA_DIR, MetaProperties(CLUSTER_ID, node.id, identity))
+        self.world.machine(node.host).volume.settle()
+        self.world.crash(node.host)
+
+    def add(self, node: NodeShape) -> None:
+        """One more, formatted and not started."""
+        self.shape = replace(self.shape, nodes=(*self.shape.nodes, node))
+        self.hosts[node.id] = node.host
+        self._format(node)
 
     def is_up(self, node_id: int) -> bool:
         return self.world.machine(self.hosts[node_id]).is_up
@@ -54,6 +66,7 @@ class Fleet:
     def start(self, node_id: int) -> None:
         """Boot the machine and run the program; it serves when it is ready."""
         shape = next(node for node in self.shape.nodes if node.id == node_id)
+        self.serving.discard(node_id)
         runtime = self.world.boot(shape.host)
         outcome = runtime.run(self._serve(runtime, shape), name=f"serve {node_id}")
         outcome.add_done_callback(lambda done: self._ended(node_id, done))
@@ -63,6 +76,7 @@ class Fleet:
         config = BrokerConfig.parse(self.shape.node_settings(shape))
         node = self.nodes[shape.id] = Node(runtime, config)
         await node.start()
+        self.serving.add(shape.id)
         self.world.trace.add(shape.host, "is ready")
         reason = await node.failure
         self.world.trace.add(shape.host, f"gives up: {reason}")

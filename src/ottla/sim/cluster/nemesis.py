@@ -48,6 +48,8 @@ class Nemesis:
         self.world = world
         self.chance: random.Random = world.chance("nemesis")
         self.count: dict[str, int] = {}
+        self.spared: set[str] = set()
+        """Clients that are not killed, only cut off."""
         self._clients = clients
         self._restart_client = restart_client
         self._outages = Outages(world, fleet, self.chance)
@@ -81,6 +83,9 @@ class Nemesis:
             self._change_weather,
         ]
         if only is not None:
+            if unknown := set(only) - set(map(_name, kinds)):
+                there_are = ", ".join(map(_name, kinds))
+                raise ValueError(f"no trouble is called {min(unknown)!r}; there are {there_are}")
             return [kind for kind in kinds if _name(kind) in only]
         return [kind for kind in kinds if self.chance.random() < KIND_RATE] or kinds
 
@@ -116,8 +121,8 @@ class Nemesis:
     # Troubles of clients and of everybody.
 
     async def _kill_client(self) -> None:
-        host = self.chance.choice(self._clients)
-        if self.world.machine(host).is_up:
+        hosts = [host for host in self._clients if host not in self.spared]
+        if hosts and self.world.machine(host := self.chance.choice(hosts)).is_up:
             self.world.crash(host)
             self._restart_client(host)
 

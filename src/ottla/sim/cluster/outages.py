@@ -148,10 +148,19 @@ class Outages:
                 return
             faults = self.world.machine(self.fleet.hosts[node_id]).faults
             faults.flip_rate = self.chance.choice((0.01, 0.2))
-            names = [topic.name for topic in self.fleet.shape.topics]
-            faults.flipped_below = tuple(f"{DATA_DIR}/{name}-" for name in names)
+            faults.flipped_below = self._folders_of_records(node_id)
             await asyncio.sleep(self._some_seconds())
             faults.flip_rate = 0.0
+
+    def _folders_of_records(self, node_id: int) -> tuple[str, ...]:
+        """Of the topics that hold the history; where none are known beforehand, of all that are
+        not the cluster's own."""
+        names = [topic.name for topic in self.fleet.shape.topics]
+        metadata = self.fleet.nodes[node_id].metadata
+        if not names and metadata is not None:
+            known = (topic.name for topic in metadata.image.topics.values())
+            names = [name for name in known if not name.startswith("__")]
+        return tuple(f"{DATA_DIR}/{name}-" for name in names)
 
     def heal(self) -> None:
         for node_id, host in self.fleet.hosts.items():

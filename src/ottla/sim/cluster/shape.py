@@ -17,6 +17,24 @@ RACKS = ("north", "south")
 """Where nodes are, and readers that may read from followers in their own."""
 SPLIT_RATES = (0.0, 0.02, 0.2)
 """Torn reads and writes are the single node's daily bread; here they would only cost time."""
+STEADY = {
+    "broker.heartbeat.interval.ms": "500",
+    "controller.quorum.election.timeout.ms": "1000",
+    "controller.quorum.fetch.timeout.ms": "2000",
+    "controller.quorum.request.timeout.ms": "2000",
+    "replica.socket.timeout.ms": "10000",
+    "request.timeout.ms": "5000",
+    "group.min.session.timeout.ms": "1000",
+    "group.consumer.min.session.timeout.ms": "1000",
+    "group.consumer.session.timeout.ms": "4000",
+    "group.consumer.min.heartbeat.interval.ms": "500",
+    "group.consumer.heartbeat.interval.ms": "1000",
+    "transaction.abort.timed.out.transaction.cleanup.interval.ms": "1000",
+    "log.cleaner.enable": "false",
+    "log.index.size.max.bytes": "4096",
+}
+"""What simulated nodes are told whatever the seed: to notice a trouble within seconds, and to cost
+little while nothing happens."""
 
 
 @dataclass(frozen=True)
@@ -41,7 +59,9 @@ class TopicShape:
 
 
 @dataclass(frozen=True)
-class Shape:
+class Layout:
+    """Nodes and what they are told, whatever is done with them."""
+
     nodes: tuple[NodeShape, ...]
     replication: int
     min_insync: int
@@ -49,15 +69,11 @@ class Shape:
     """Every record is written to disk before it counts (flush.messages=1): power may fail anywhere.
     Otherwise, as is Kafka's default, only the metadata is."""
     settings: Mapping[str, str]
-    plain: TopicShape
-    """For producers of all kinds and whoever reads."""
-    source: TopicShape
-    copy: TopicShape
-    """Gets what is in `source`, exactly once."""
 
     @property
     def topics(self) -> tuple[TopicShape, ...]:
-        return (self.plain, self.source, self.copy)
+        """Those that are known beforehand."""
+        return ()
 
     @property
     def brokers(self) -> list[NodeShape]:
@@ -91,6 +107,19 @@ class Shape:
             "log.dirs": DATA_DIR,
             "broker.rack": RACKS[node.id % len(RACKS)],
         }
+
+
+@dataclass(frozen=True)
+class Shape(Layout):
+    plain: TopicShape
+    """For producers of all kinds and whoever reads."""
+    source: TopicShape
+    copy: TopicShape
+    """Gets what is in `source`, exactly once."""
+
+    @property
+    def topics(self) -> tuple[TopicShape, ...]:
+        return (self.plain, self.source, self.copy)
 
     def __str__(self) -> str:
         kinds = [
@@ -146,6 +175,7 @@ def _settings(
     chance: random.Random, replication: int, min_insync: int, synced: bool
 ) -> dict[str, str]:
     settings = {
+        **STEADY,
         "default.replication.factor": str(replication),
         "min.insync.replicas": str(min_insync),
         "offsets.topic.replication.factor": str(replication),
@@ -155,26 +185,12 @@ def _settings(
         "transaction.state.log.num.partitions": str(chance.randint(1, 3)),
         "auto.create.topics.enable": "false",
         "broker.session.timeout.ms": str(chance.choice((2000, 4000, 9000))),
-        "broker.heartbeat.interval.ms": "500",
-        "controller.quorum.election.timeout.ms": "1000",
-        "controller.quorum.fetch.timeout.ms": "2000",
-        "controller.quorum.request.timeout.ms": "2000",
         "replica.lag.time.max.ms": str(chance.choice((2000, 5000, 10_000))),
-        "replica.socket.timeout.ms": "10000",
-        "request.timeout.ms": "5000",
         "num.replica.fetchers": str(chance.choice((1, 1, 2))),
-        "group.min.session.timeout.ms": "1000",
         "group.initial.rebalance.delay.ms": str(chance.choice((0, 500))),
-        "group.consumer.min.session.timeout.ms": "1000",
-        "group.consumer.session.timeout.ms": "4000",
-        "group.consumer.min.heartbeat.interval.ms": "500",
-        "group.consumer.heartbeat.interval.ms": "1000",
-        "transaction.abort.timed.out.transaction.cleanup.interval.ms": "1000",
         "leader.imbalance.check.interval.seconds": str(chance.choice((5, 300))),
         "log.flush.offset.checkpoint.interval.ms": str(chance.choice((1000, 60_000))),
         "replica.high.watermark.checkpoint.interval.ms": str(chance.choice((500, 5000))),
-        "log.cleaner.enable": "false",
-        "log.index.size.max.bytes": "4096",
     }
     if chance.random() < 0.5:
         settings["replica.selector.class"] = RACK_AWARE

@@ -1,0 +1,116 @@
+"""Parts of an application in a simulation, each on a machine of its own, over all their lives."""
+
+from __future__ import annotations
+
+import asyncio
+import contextvars
+import random
+from collections.abc import Callable, Coroutine
+from typing import Any
+
+from ottla.client.errors import ClientError
+from ottla.protocol.errors import KafkaError
+from ottla.sim.process import Process, ProcessDied
+from ottla.sim.world import World
+from ottla.testing.nodes import NodeDown
+
+TROUBLES = (ClientError, KafkaError, TimeoutError, OSError)
+"""What a cluster in trouble does to a program: a supervisor starts it again."""
+
+RESTART_S = 1.0
+REBOOT_S_MAX = 3.0
+STOP_S_MAX = 60.0
+
+
+class Program:
+    def __init__(
+        self,
+        world: World,
+        host: str,
+        make: Callable[[], Coroutine[Any, Any, Any]],
+        *,
+        supervised: bool,
+        failed: Callable[[BaseException], None],
+    ) -> None:
+        self.host = host
+        self.supervised = supervised
+        self.lives = 0
+        self.outcome: asyncio.Future[Any] = world.loop.create_future()
+        """What it returns, in whichever life that is."""
+        self.restarting = 0
+        """How often it is due to be started again."""
+        self._world = world
+        self._make = make
+        self._failed = failed
+        self._life: asyncio.Future[Any] | None = None
+        self._task: asyncio.Task[Any] | None = None
+        # If nobody waits for it, how it ended is no unhandled error.
+        self.outcome.add_done_callback(lambda done: done.cancelled() or done.exception())
+
+    @property
+    def process(self) -> Process | None:
+        """Of the life that goes on."""
+        runtime = self._world.machine(self.host).runtime
+        return runtime.process if runtime is not None and runtime.process.alive else None
+
+    def start(self) -> None:
+        if self.process is not None:
+            raise NodeDown(f"{self.host} is running: stop or kill it before starting it")
+        self.lives += 1
+        self._life = self._world.boot(self.host).run(self._live(), name=self.host)
+        self._life.add_done_callback(self._ended, context=contextvars.Context())
+
+    async def _live(self) -> Any:
+        self._task = asyncio.current_task()
+        return await self._make()
+
+    def _ended(self, done: asyncio.Future[Any]) -> None:
+        error = None if done.cancelled() else done.exception()
+        if isinstance(error, ProcessDied):
+            return
+        self.kill()  # tasks that it left behind end with it
+        if done.cancelled():
+            return  # it was stopped
+        if error is None:
+            if not self.outcome.done():
+                self.outcome.set_result(done.result())
+        elif self.supervised and _is_trouble(error):
+            self._world.trace.add(self.host, f"failed: {error!r}")
+            self.start_later(RESTART_S)
+        else:
+            self._failed(error)
+
+    def kill(self) -> None:
+        self._world.crash(self.host)
+
+    async def stop(self) -> None:
+        """As Ctrl-C does: its main task is cancelled, and may clean up."""
+        if self.process is None:
+            raise NodeDown(f"{self.host} is not running")
+        if self._task is not None and self._life is not None:
+            self._task.cancel()
+            await asyncio.wait([self._life], timeout=STOP_S_MAX)
+        self.kill()
+
+    def start_later(self, seconds: float) -> None:
+        self.restarting += 1
+        self._world.loop.call_later(seconds, self._start_if_down, context=contextvars.Context())
+
+    def start_soon(self, chance: random.Random) -> None:
+        """A while after a storm has killed it."""
+        self.start_later(chance.random() * REBOOT_S_MAX)
+
+    def _start_if_down(self) -> None:
+        self.restarting -= 1
+        self.start_if_down()
+
+    def start_if_down(self) -> None:
+        if self.process is None and not self.outcome.done():
+            self.start()
+
+
+def _is_trouble(error: BaseException) -> bool:
+    """Or nothing but troubles, as a task group tells them."""
+    if isinstance(error, BaseExceptionGroup):
+        return error.split(TROUBLES)[1] is None
+    return isinstance(error, TROUBLES)

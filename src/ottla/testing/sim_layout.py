@@ -1,0 +1,48 @@
+"""What the nodes of a user's simulated cluster are told."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from dataclasses import dataclass, field
+
+from ottla.config.copies import copies
+from ottla.sim.cluster.shape import STEADY, Layout, NodeShape
+from ottla.testing.group import NODES_MAX, as_texts
+
+
+@dataclass(frozen=True)
+class SimLayout(Layout):
+    by_node: dict[int, dict[str, str]] = field(default_factory=dict)
+
+    def node_settings(self, node: NodeShape) -> dict[str, str]:
+        return {**super().node_settings(node), **self.by_node.get(node.id, {})}
+
+
+def sim_layout(
+    count: int,
+    settings: Mapping[str, object],
+    by_node: Mapping[int, Mapping[str, object]],
+) -> SimLayout:
+    """What the test asks for wins."""
+    if not 1 <= count <= NODES_MAX:
+        raise ValueError(f"a cluster has 1 to {NODES_MAX} nodes, not {count}")
+    if unknown := set(by_node) - set(range(1, count + 1)):
+        raise ValueError(f"node_settings of {unknown}, but nodes are 1 to {count}")
+    told = {
+        **STEADY,
+        **copies(count),
+        "broker.session.timeout.ms": "3000",
+        "replica.lag.time.max.ms": "5000",
+        "group.initial.rebalance.delay.ms": "0",
+        "offsets.topic.num.partitions": "4",
+        "transaction.state.log.num.partitions": "4",
+        **as_texts(settings),
+    }
+    return SimLayout(
+        tuple(NodeShape(number) for number in range(1, count + 1)),
+        replication=int(told["default.replication.factor"]),
+        min_insync=int(told["min.insync.replicas"]),
+        synced=told.get("log.flush.interval.messages") == "1",
+        settings=told,
+        by_node={number: as_texts(one) for number, one in by_node.items()},
+    )

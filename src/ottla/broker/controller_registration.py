@@ -6,8 +6,8 @@ import asyncio
 from collections.abc import Awaitable, Callable, Sequence
 from typing import Any, Final
 
+from ottla.broker.registration import listeners_of, supported_features
 from ottla.logs import get_logger
-from ottla.metadata.features import FEATURES
 from ottla.metadata.image import Endpoint
 from ottla.protocol.errors import ErrorCode, KafkaError
 from ottla.protocol.messages.controller_registration import (
@@ -32,23 +32,8 @@ async def register_controller(
     request = ControllerRegistrationRequest(
         controller_id=controller_id,
         incarnation_id=incarnation_id,
-        listeners=[
-            Listener(
-                name=endpoint.name,
-                host=endpoint.host,
-                port=endpoint.port,
-                security_protocol=endpoint.security_protocol,
-            )
-            for endpoint in endpoints
-        ],
-        features=[
-            Feature(
-                name=feature.name,
-                min_supported_version=feature.lowest,
-                max_supported_version=feature.level,
-            )
-            for feature in FEATURES
-        ],
+        listeners=listeners_of(Listener, endpoints),
+        features=supported_features(Feature),
     )
     while True:
         try:

@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
-from typing import Final, NamedTuple
+from collections.abc import Callable, Sequence
+from typing import Final, NamedTuple, TypeVar
 
 from ottla.metadata.features import FEATURES
 from ottla.metadata.image import Endpoint
@@ -13,6 +13,8 @@ from ottla.protocol.messages.broker_registration import (
     Feature,
     Listener,
 )
+
+T = TypeVar("T")
 
 NOT_CLEAN: Final = -1
 
@@ -50,27 +52,37 @@ def registration_request(
         broker_id=identity.broker_id,
         cluster_id=identity.cluster_id,
         incarnation_id=identity.incarnation_id,
-        listeners=[
-            Listener(
-                name=endpoint.name,
-                host=endpoint.host,
-                port=endpoint.port,
-                security_protocol=endpoint.security_protocol,
-            )
-            for endpoint in identity.endpoints
-        ],
-        features=[
-            Feature(
-                name=feature.name,
-                min_supported_version=feature.lowest,
-                max_supported_version=feature.level,
-            )
-            for feature in FEATURES
-        ],
+        listeners=listeners_of(Listener, identity.endpoints),
+        features=supported_features(Feature),
         rack=identity.rack,
         log_dirs=list(directories),
         previous_broker_epoch=identity.previous_epoch,
     )
+
+
+def listeners_of(message: Callable[..., T], endpoints: Sequence[Endpoint]) -> list[T]:
+    """Where a node is found; each request has a `message` of its own for one listener."""
+    return [
+        message(
+            name=endpoint.name,
+            host=endpoint.host,
+            port=endpoint.port,
+            security_protocol=endpoint.security_protocol,
+        )
+        for endpoint in endpoints
+    ]
+
+
+def supported_features(message: Callable[..., T]) -> list[T]:
+    """What a node can do, likewise."""
+    return [
+        message(
+            name=feature.name,
+            min_supported_version=feature.lowest,
+            max_supported_version=feature.level,
+        )
+        for feature in FEATURES
+    ]
 
 
 def common_epoch(epochs: Sequence[int]) -> int:

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import shutil
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
@@ -89,7 +88,3 @@ class Bench:
 
 def _round_name(number: int, warm_up: int, rounds: int) -> str:
     return "warm-up" if number < warm_up else f"round {number - warm_up + 1} of {rounds}"
-
-
-def remove_folder(folder: Path) -> None:
-    shutil.rmtree(folder, ignore_errors=True)

@@ -54,10 +54,6 @@ class Logger:
     def name(self) -> str:
         return self._log.name
 
-    def is_debug(self) -> bool:
-        """For fields that are costly to make."""
-        return self._log.isEnabledFor(logging.DEBUG)
-
     def debug(self, event: str, /, **fields: Any) -> None:
         if self._log.isEnabledFor(logging.DEBUG):
             self._emit(logging.DEBUG, event, fields)

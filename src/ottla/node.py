@@ -105,10 +105,6 @@ class Node:
         """Of this broker's registration; -1 before it has one."""
         return -1 if self.lifecycle is None else self.lifecycle.broker_epoch
 
-    def endpoint_for(self, listener_name: str) -> Endpoint | None:
-        """The address of this broker for clients that came in by this listener."""
-        return next((e for e in self.endpoints if e.name == listener_name), None)
-
     # --- opening --------------------------------------------------------------------------------
 
     async def start(self) -> None:

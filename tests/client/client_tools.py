@@ -2,29 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Awaitable, Callable
 from typing import TypeVar
 
 from ottla.client.consumer.consumer import Consumer
 from ottla.client.network.cluster import Cluster
-from ottla.client.settings.common import ClientSettings
 from ottla.client.values import AnyRecord, TopicPartition
-from ottla.runtime.os_runtime import OsRuntime, run
 
 T = TypeVar("T")
-
-
-def on_cluster(
-    bootstrap: str, work: Callable[[Cluster], Awaitable[T]], *, retry_within_ms: int = 15_000
-) -> T:
-    async def main(runtime: OsRuntime) -> T:
-        settings = ClientSettings(
-            bootstrap_servers=bootstrap, default_api_timeout_ms=retry_within_ms
-        )
-        async with Cluster.of(settings, runtime) as cluster:
-            return await work(cluster)
-
-    return run(main)
 
 
 async def read_all(cluster: Cluster, topic: str) -> dict[int, list[AnyRecord]]:

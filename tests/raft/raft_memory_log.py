@@ -227,10 +227,6 @@ def _replay(durable: list[int], steps: Sequence[tuple[int, list[int]]]) -> list[
     return numbers
 
 
-def is_voters(record: ControlRecord | None) -> bool:
-    return isinstance(record, VotersRecord)
-
-
 def first_records(voters: VotersRecord) -> list[ControlRecord]:
     """The bootstrap snapshot of a quorum whose voters can change."""
     return [KRaftVersionRecord(k_raft_version=1), voters]

@@ -46,14 +46,12 @@ ENGINES = [pytest.param(PURE, id="pure")]
 if engine.NATIVE:
     ENGINES.append(pytest.param(engine, id="native"))
 
-INT64 = st.integers(-(1 << 63), (1 << 63) - 1)
 TIMES = st.integers(-(1 << 62), (1 << 62) - 1)
 BYTES = st.none() | st.binary(max_size=200)
 HEADERS = st.lists(st.tuples(st.text(max_size=10), st.none() | st.binary(max_size=100)), max_size=3)
 RECORDS = st.lists(st.tuples(TIMES, BYTES, BYTES, HEADERS), max_size=12).map(
     lambda rows: [Record(i, t, k, v, tuple(h)) for i, (t, k, v, h) in enumerate(rows)]
 )
-EVERY = -(1 << 63)
 
 
 class Row(NamedTuple):

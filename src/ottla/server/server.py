@@ -43,10 +43,6 @@ class Server:
         self._accept_paused = False
         self._idle_timer: Timer | None = None
 
-    @property
-    def connection_count(self) -> int:
-        return len(self._connections)
-
     def configure(self, config: BrokerConfig) -> None:
         """Take what may change at run time; connections that exist stay."""
         open_files_max = self.runtime.open_files_max

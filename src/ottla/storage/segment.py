@@ -11,7 +11,7 @@ from collections.abc import Sequence
 
 from ottla.buffers import Buffer
 from ottla.config.topic import TopicConfig
-from ottla.records.header import HEADER_SIZE, LOG_OVERHEAD, NO_TIMESTAMP, BatchHeader
+from ottla.records.header import HEADER_SIZE, LOG_OVERHEAD, NO_TIMESTAMP
 from ottla.records.reader import read_records
 from ottla.runtime.disk import Disk
 from ottla.storage.batch_scan import (
@@ -434,10 +434,6 @@ class Segment(SegmentFiles):
             if index.entries:
                 index.sync()
         self.transaction_index.sync()
-
-
-def header_of(fields: HeaderFields) -> BatchHeader:
-    return BatchHeader(*fields)
 
 
 def _jitter_ms(directory: str, base_offset: int, config: TopicConfig) -> int:

@@ -6,8 +6,6 @@ from classic_stage import REBALANCE_MS, SESSION_MS, Stage, subscription
 from ottla.coordinator.classic.settings import GroupSettings
 from ottla.protocol.errors import ErrorCode
 
-INSTANCES = {"a": "i-a", "b": "i-b"}
-
 
 def stable(stage: Stage, *names: str) -> dict[str, str]:
     calls = {name: stage.join(name, instance=f"i-{name}") for name in names}

@@ -14,7 +14,6 @@ if TYPE_CHECKING:
     from ottla.client.consumer.assignors.assignor import Assignor
     from ottla.client.consumer.interceptors import ConsumerInterceptor
 
-AutoOffsetReset = Literal["earliest", "latest", "none"]
 AssignorName = Literal["range", "roundrobin", "sticky", "cooperative-sticky"]
 
 

@@ -109,7 +109,7 @@ def test_features_have_levels(tmp_path: Path) -> None:
     for wrong, words in (
         ("transaction.version=9", "levels are 0 to 2"),
         ("transaction.version=two", "the level is a number"),
-        ("no.such=1", "not one of group.version, kraft.version, metadata.version"),
+        ("no.such=1", "not one of eligible.leader.replicas.version, group.version, kraft.version"),
         ("kraft.version=0", "leave it out"),
     ):
         outcome = call(*options, wrong)

@@ -71,7 +71,12 @@ def test_a_registered_broker_is_fenced_and_its_epoch_is_the_offset_of_its_record
 
 
 def test_the_first_registration_states_the_features_and_later_ones_do_not():
-    levels = {"metadata.version": 30, "transaction.version": 2, "group.version": 1}
+    levels = {
+        "metadata.version": 30,
+        "transaction.version": 2,
+        "group.version": 1,
+        "eligible.leader.replicas.version": 1,
+    }
     assert ONE_BROKER.features == levels
     elections = elections_by_topic(ONE_BROKER, CONFIG)
     again = register_broker(ONE_BROKER, registration(2), elections, is_alive=False)
@@ -104,10 +109,10 @@ def test_a_new_process_is_out_of_sync_and_leads_nothing_that_others_can():
     assert partition_of(image).leader == 2
     assert partition_of(image).leader_epoch == 1
     alone = partition_of(image, name="alone")
-    assert (alone.leader, alone.isr) == (NO_LEADER, (1,))
+    assert (alone.leader, alone.isr, alone.last_known_elr) == (NO_LEADER, (), (1,))
     back = unfenced(image, 1)
     alone = partition_of(back, name="alone")
-    assert (alone.leader, alone.leader_epoch) == (1, 2)
+    assert (alone.leader, alone.leader_epoch, alone.isr) == (1, 2, (1,))
     assert partition_of(back).isr == (2, 3)
 
 
@@ -179,15 +184,15 @@ def test_after_a_crash_of_the_only_controller_those_in_sync_lead_what_it_led():
 # Fencing
 
 
-def test_a_fenced_broker_leads_nothing_and_stays_where_it_is_the_last_in_sync():
+def test_a_fenced_broker_leads_nothing_and_is_waited_for_where_it_is_the_last_in_sync():
     image = placed(placed(THREE, 1, 2), 1, name="alone")
     image = fenced(image, 1)
     assert (partition_of(image).leader, partition_of(image).isr) == (2, (2,))
     alone = partition_of(image, name="alone")
-    assert (alone.leader, alone.isr) == (NO_LEADER, (1,))
+    assert (alone.leader, alone.isr, alone.eligible_leader_replicas) == (NO_LEADER, (), (1,))
     image = unfenced(fenced(image, 2), 1)
     waits = partition_of(image)
-    assert (waits.leader, waits.isr) == (NO_LEADER, (2,))
+    assert (waits.leader, waits.isr, waits.eligible_leader_replicas) == (NO_LEADER, (), (2,))
     assert partition_of(image, name="alone").leader == 1
 
 

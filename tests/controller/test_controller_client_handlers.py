@@ -76,10 +76,16 @@ def test_api_versions_are_the_served_ones(tmp_path: Path):
                     "metadata.version": 30,
                     "transaction.version": 2,
                     "group.version": 1,
+                    "eligible.leader.replicas.version": 1,
                 }
                 supported = {f.name: f.min_version for f in answer.supported_features}
                 from_level_0 = (
-                    {"transaction.version": 0, "group.version": 0, "kraft.version": 0}
+                    {
+                        "transaction.version": 0,
+                        "group.version": 0,
+                        "kraft.version": 0,
+                        "eligible.leader.replicas.version": 0,
+                    }
                     if version >= 4
                     else {}
                 )

@@ -111,7 +111,8 @@ def test_what_nobody_else_can_lead_does_not_keep_a_broker_from_stopping():
     image = placed(cluster(1, 2), 1)
     image, state, _ = beat(image, request(image, want_shut_down=True))
     assert state is State.CONTROLLED_SHUTDOWN
-    assert (partition_of(image).leader, partition_of(image).isr) == (NO_LEADER, (1,))
+    waits = partition_of(image)
+    assert (waits.leader, waits.eligible_leader_replicas) == (NO_LEADER, (1,))
 
 
 def test_a_fenced_broker_may_stop():

@@ -1,7 +1,11 @@
 """Brokers come, go, crash, fetch and are reassigned in any order; what must hold always holds.
 
 Beside the image runs a model of the data: which replicas of a partition have everything that was
-ever acknowledged. A leader that does not have it is a loss, allowed only where somebody allowed it.
+ever acknowledged. A leader that does not have it is a loss, allowed only where somebody allowed it,
+or where all that the controller counted on lost power one after the other.
+
+It runs with and without eligible leader replicas. With them nothing is acknowledged while fewer are
+in sync than min.insync.replicas, and power may fail on whoever is not the last that counts.
 """
 
 from __future__ import annotations
@@ -14,11 +18,14 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
+from ottla.controller.alter_configs import ConfigChange, KeyChange, Operation, alter_configs
 from ottla.controller.alter_partition import alter_partition
 from ottla.controller.broker_states import fence, lose_folders, unregister
+from ottla.controller.config_rules import ConfigRules
 from ottla.controller.create_topics import create_topics
 from ottla.controller.delete_topics import delete_topics
 from ottla.controller.elect_leaders import balance_leaders, elect_leaderless, elect_leaders
+from ottla.controller.eligible import min_isr_by_topic
 from ottla.controller.heartbeats import State, heartbeat
 from ottla.controller.reassignments import alter_reassignments
 from ottla.controller.registration import register_broker
@@ -29,6 +36,7 @@ from ottla.metadata.changes import ImageChange
 from ottla.metadata.decision import Decision
 from ottla.metadata.image import MetadataImage, PartitionImage
 from ottla.metadata.records import decode_record, encode_record
+from ottla.metadata.resources import ResourceType
 from ottla.protocol.errors import ErrorCode, KafkaError
 from ottla.protocol.messages.alter_partition import (
     AlterPartitionRequest,
@@ -55,11 +63,13 @@ from ottla.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest
 from ottla.protocol.messages.create_topics import CreateTopicsRequest
 from ottla.protocol.messages.delete_topics import DeleteTopicsRequest
 from ottla.protocol.messages.elect_leaders import ElectLeadersRequest
+from ottla.protocol.metadata_records.feature_level_record import FeatureLevelRecord
 from ottla.protocol.schema import Message
 
 BROKERS = range(1, 6)
 brokers = st.sampled_from(BROKERS)
 seeds = st.integers(0, 2**16)
+lives = st.sampled_from(["stopped", "killed", "lost power"])
 EMPTY = MetadataImage(cluster_id="test", offset=0)
 
 
@@ -69,9 +79,11 @@ def expect_stale(error: KafkaError) -> None:
 
 
 class ControllerMachine(RuleBasedStateMachine):
+    empty = EMPTY
+
     def __init__(self) -> None:
         super().__init__()
-        self.image = EMPTY
+        self.image = self.empty
         self.log: list[Message] = []
         self.sessions = Sessions(9000)
         self.running: dict[int, int] = {}
@@ -79,6 +91,10 @@ class ControllerMachine(RuleBasedStateMachine):
         self.incarnations = 0
         self.complete: dict[tuple[bytes, int], set[int]] = {}
         """Partition -> the replicas that have all that was acknowledged."""
+        self.overdrawn: set[tuple[bytes, int]] = set()
+        """Partitions of which the last one that counted lost power: nobody can do better."""
+        self.at_own_risk = False
+        """Somebody asked for unclean elections."""
 
     # The ground
 
@@ -105,11 +121,31 @@ class ControllerMachine(RuleBasedStateMachine):
                     self.complete[key] = set(partition.replicas)
                 else:
                     self.check_step(was, partition)
-                if partition.leader_recovery_state == 1:
-                    self.complete[key] = set(partition.isr)
+                if was is not None and self.is_unclean(was, partition):
+                    self.follow_unclean(found.name, key, partition)
                 # Something is written all the time, and acknowledged by those in sync.
-                if partition.leader >= 0:
+                if partition.leader >= 0 and len(partition.isr) >= self.needed(
+                    found.name, partition
+                ):
                     self.complete[key] &= set(partition.isr)
+                    self.overdrawn.discard(key)
+
+    def is_unclean(self, was: PartitionImage, now: PartitionImage) -> bool:
+        elected = now.leader >= 0 and now.leader != was.leader
+        return elected and now.leader_recovery_state == 1 and now.leader not in self.counted_on(was)
+
+    def follow_unclean(self, name: str, key: tuple[bytes, int], partition: PartitionImage) -> None:
+        allowed = self.image.topic_config(name).get("unclean.leader.election.enable") == "true"
+        if not (allowed or self.at_own_risk or key in self.overdrawn):
+            assert partition.leader in self.complete[key], "an election lost data"
+        self.complete[key] = set(partition.isr)
+
+    def needed(self, name: str, partition: PartitionImage) -> int:
+        """How many have to be in sync for anything to be acknowledged."""
+        return min(min_isr_by_topic(self.image)(name), len(partition.replicas))
+
+    def counted_on(self, partition: PartitionImage) -> set[int]:
+        return {*partition.isr, *partition.eligible_leader_replicas}
 
     def check_step(self, was: PartitionImage, now: PartitionImage) -> None:
         if now != was:
@@ -133,32 +169,38 @@ class ControllerMachine(RuleBasedStateMachine):
     def found(self, seed: int) -> None:
         """A cluster that works."""
         for broker in BROKERS[:4]:
-            self.start_and_serve(broker)
+            self.start_and_serve(broker, "killed")
         self.create_topic(seed, 2, "false")
         self.create_topic(seed + 1, 2, "true")
 
     # Brokers
 
-    @rule(broker=brokers)
-    def start_and_serve(self, broker: int) -> None:
-        self.start(broker)
+    @rule(broker=brokers, how=lives)
+    def start_and_serve(self, broker: int, how: str) -> None:
+        self.start(broker, how)
         self.send_beat(broker, caught_up=True, leave=False)
 
-    @rule(broker=brokers)
-    def start(self, broker: int) -> None:
-        """A process starts, perhaps where one still ran: then that one has crashed. It may have
-        lost the end of its logs; where it was the only one in sync, nobody can do better."""
+    @rule(broker=brokers, how=lives)
+    def start(self, broker: int, how: str) -> None:
+        """A process starts where another one stopped properly, was killed, or lost power, and then
+        the end of its logs may be lost."""
+        existing = self.image.brokers.get(broker)
         for _, topic_id, partition in self.partitions():
-            if set(partition.isr) != {broker}:
-                self.complete[topic_id, partition.index].discard(broker)
+            if how == "lost power" and broker in partition.replicas:
+                self.lose_end(broker, (topic_id, partition.index), partition)
         self.incarnations += 1
         request = registration(broker, incarnation=self.incarnations)
-        existing = self.image.brokers.get(broker)
-        if existing is not None and Random(self.incarnations).random() < 0.3:
+        if existing is not None and how == "stopped":
             request.previous_broker_epoch = existing.epoch
         response = self.decide(register_broker, request, is_alive=True)
         self.running[broker] = response.broker_epoch
         self.sessions.begin(broker, 0)
+
+    def lose_end(self, broker: int, key: tuple[bytes, int], partition: PartitionImage) -> None:
+        if self.counted_on(partition) <= {broker}:
+            self.overdrawn.add(key)  # there is nobody who could have more
+        else:
+            self.complete[key].discard(broker)
 
     @rule(broker=brokers, caught_up=st.booleans())
     def beat(self, broker: int, caught_up: bool) -> None:
@@ -222,7 +264,13 @@ class ControllerMachine(RuleBasedStateMachine):
         active = sum(broker.is_active for broker in self.image.brokers.values())
         if active and len(self.image.topics) < 4:
             factor = min(3, len(self.image.brokers))
-            wanted = topic(f"t{seed}", partitions, factor, unclean_leader_election_enable=unclean)
+            wanted = topic(
+                f"t{seed}",
+                partitions,
+                factor,
+                unclean_leader_election_enable=unclean,
+                min_insync_replicas=str(1 + seed % 3),
+            )
             request = CreateTopicsRequest(topics=[wanted])
             self.commit(create_topics(self.image, request, CONFIG, Random(seed)))
 
@@ -232,6 +280,15 @@ class ControllerMachine(RuleBasedStateMachine):
         if found is not None and seed % 3 == 0:
             request = DeleteTopicsRequest(topic_names=[found[0]])
             self.commit(delete_topics(self.image, request))
+
+    @rule(seed=seeds, least=st.sampled_from(["1", "2", "3"]))
+    def change_min_isr(self, seed: int, least: str) -> None:
+        found = self.some(seed)
+        if found is not None:
+            keys = [KeyChange("min.insync.replicas", Operation.SET, least)]
+            changes = [ConfigChange((ResourceType.TOPIC, found[0]), keys)]
+            rules = ConfigRules(0, CONFIG)
+            self.commit(alter_configs(self.image, changes, rules, validate_only=False))
 
     # Leaders
 
@@ -312,7 +369,9 @@ class ControllerMachine(RuleBasedStateMachine):
     @rule(unclean=st.booleans())
     def elect(self, unclean: bool) -> None:
         request = ElectLeadersRequest(election_type=int(unclean), topic_partitions=None)
+        self.at_own_risk = unclean
         self.commit(elect_leaders(self.image, request))
+        self.at_own_risk = False
 
     @rule()
     def balance(self) -> None:
@@ -353,8 +412,8 @@ class ControllerMachine(RuleBasedStateMachine):
 
     @invariant()
     def partitions_are_in_order(self) -> None:
-        for _, topic_id, partition in self.partitions():
-            assert partition.isr, "the last one in sync is kept"
+        for name, topic_id, partition in self.partitions():
+            self.somebody_is_remembered(name, partition)
             assert len(set(partition.isr)) == len(partition.isr)
             assert set(partition.isr) <= set(partition.replicas)
             assert set(partition.adding_replicas) <= set(partition.replicas)
@@ -363,9 +422,18 @@ class ControllerMachine(RuleBasedStateMachine):
             if partition.leader >= 0:
                 assert partition.leader in partition.isr
                 assert self.image.brokers[partition.leader].is_active
-            complete = self.complete[topic_id, partition.index]
-            assert set(partition.isr) & complete, "what was acknowledged is lost"
-            assert partition.leader < 0 or partition.leader in complete
+            if (topic_id, partition.index) not in self.overdrawn:
+                complete = self.complete[topic_id, partition.index]
+                assert self.counted_on(partition) <= complete, f"{partition} lacks something"
+
+    def somebody_is_remembered(self, name: str, partition: PartitionImage) -> None:
+        elr, last_known = partition.eligible_leader_replicas, partition.last_known_elr
+        assert partition.isr or elr or last_known, "nobody can ever lead"
+        assert set(elr) <= set(partition.replicas) - set(partition.isr)
+        assert bool(last_known) == (partition.leader < 0)
+        assert partition.isr or partition.leader < 0
+        if len(partition.isr) >= self.needed(name, partition):
+            assert not elr
 
     @invariant()
     def brokers_in_an_isr_are_active_or_the_last(self) -> None:
@@ -375,14 +443,14 @@ class ControllerMachine(RuleBasedStateMachine):
 
     def teardown(self) -> None:
         self.heal()
-        change = ImageChange(EMPTY)
+        change = ImageChange(self.empty)
         change.apply([decode_record(encode_record(record)) for record in self.log])
         assert change.finish(self.image.offset, 1)[0] == self.image
 
     def heal(self) -> None:
         """Everybody is well and fetches: everything gets a leader and is where it should be."""
         for broker in BROKERS:
-            self.start(broker)
+            self.start(broker, "killed")
         for broker in BROKERS:
             assert self.send_beat(broker, caught_up=True, leave=False) is State.UNFENCED
         for _ in range(2):
@@ -397,10 +465,23 @@ class ControllerMachine(RuleBasedStateMachine):
             assert partition.leader == partition.replicas[0]
 
 
-ControllerMachine.TestCase.settings = settings(
-    max_examples=60,
-    stateful_step_count=60,
-    deadline=None,
-    suppress_health_check=[HealthCheck.too_slow],
-)
+class MachineWithoutElr(ControllerMachine):
+    """As before KIP-966: the last one in sync stays in the ISR."""
+
+    empty = EMPTY.apply([FeatureLevelRecord(name="metadata.version", feature_level=30)], 1, 0)
+
+    def somebody_is_remembered(self, name: str, partition: PartitionImage) -> None:
+        assert partition.isr, "the last one in sync is kept"
+        assert not partition.eligible_leader_replicas
+        assert not partition.last_known_elr
+
+
+for machine in (ControllerMachine, MachineWithoutElr):
+    machine.TestCase.settings = settings(
+        max_examples=60,
+        stateful_step_count=60,
+        deadline=None,
+        suppress_health_check=[HealthCheck.too_slow],
+    )
 TestControllerMachine = ControllerMachine.TestCase
+TestMachineWithoutElr = MachineWithoutElr.TestCase

@@ -155,10 +155,11 @@ def test_cancelling_there_loses_data_only_where_that_is_allowed():
     assert (partition_of(image).leader, partition_of(image).isr) == (1, (1,))
 
 
-def test_the_last_one_in_sync_is_not_removed():
+def test_the_last_one_in_sync_is_not_forgotten():
     image = fenced(reassigned(IMAGE, 4), 2, 3, 1)
     partition = partition_of(image)
-    assert (partition.leader, partition.isr) == (NO_LEADER, (1,))
+    assert (partition.leader, partition.isr) == (NO_LEADER, ())
+    assert partition.eligible_leader_replicas == (1,)
     assert partition.is_reassigned
 
 

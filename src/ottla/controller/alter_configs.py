@@ -7,6 +7,7 @@ from enum import IntEnum
 from typing import NamedTuple
 
 from ottla.controller.config_rules import ConfigRules, invalid_request, is_list, key_table
+from ottla.controller.eligible import check_min_isr, min_isr_changed
 from ottla.controller.limits import repeated
 from ottla.metadata.decision import Decision
 from ottla.metadata.image import MetadataImage
@@ -60,7 +61,9 @@ def alter_configs(
             outcomes.append(None)
         except KafkaError as error:
             outcomes.append(error)
-    return Decision([] if validate_only else records, outcomes)
+    if validate_only:
+        return Decision([], outcomes)
+    return Decision([*min_isr_changed(image, records), *records], outcomes)
 
 
 def check_keys(keys: Sequence[KeyChange]) -> None:
@@ -85,6 +88,7 @@ def _alter(image: MetadataImage, change: ConfigChange, rules: ConfigRules) -> li
     always = change.resource[0] == ResourceType.BROKER
     named = [c.key for c in change.keys]
     implied = [key for key in before if key not in after and key not in named]
+    check_min_isr(image, change.resource, {*named, *implied}, after)
     return [
         _record(change.resource, key, after.get(key))
         for key in named + implied

@@ -9,6 +9,7 @@ from __future__ import annotations
 from typing import Final
 
 from ottla.controller.broker_states import check_epoch
+from ottla.controller.eligible import min_isr_by_topic
 from ottla.controller.partition_change import RECOVERED, RECOVERING, Target, change_partition
 from ottla.controller.unclean import ElectionOf
 from ottla.metadata.changes import NO_LEADER_CHANGE, merged
@@ -33,6 +34,7 @@ def alter_partition(
 ) -> Decision[AlterPartitionResponse]:
     """Each partition changes or fails by itself; a stale broker fails as a whole."""
     check_epoch(image, request.broker_id, request.broker_epoch)
+    min_isr_of = min_isr_by_topic(image)
     records: list[Message] = []
     response = AlterPartitionResponse()
     for wanted in request.topics:
@@ -53,7 +55,12 @@ def alter_partition(
                 recovery=change.leader_recovery_state,
             )
             record = change_partition(
-                topic.id, partition, image.brokers, target, election=election_of(topic.name)
+                topic.id,
+                partition,
+                image.brokers,
+                target,
+                election=election_of(topic.name),
+                min_isr=min_isr_of(topic.name),
             )
             after = partition
             if record is not None:

@@ -10,6 +10,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Mapping
 from typing import Final
 
+from ottla.controller.eligible import min_isr_by_topic
 from ottla.controller.partition_change import Target, change_partition, without
 from ottla.controller.unclean import ElectionOf
 from ottla.metadata.image import NO_LEADER, BrokerImage, MetadataImage, PartitionImage
@@ -90,13 +91,13 @@ def lose_folders(
 def leave_folders(
     image: MetadataImage, broker: BrokerImage, lost: Collection[bytes], election_of: ElectionOf
 ) -> list[Message]:
-    """Others lead what a broker has in folders that it lost."""
+    """Others lead what a broker has in folders that it lost. What was in them it has no more."""
 
     def is_hit(partition: PartitionImage) -> bool:
         return partition.directory_of(broker.id) in lost
 
     rest = tuple(folder for folder in broker.directories if folder not in lost)
-    return leave(image, broker._replace(directories=rest), election_of, is_hit)
+    return leave(image, broker._replace(directories=rest), election_of, is_hit, lost=True)
 
 
 def unregister(image: MetadataImage, broker_id: int, election_of: ElectionOf) -> list[Message]:
@@ -115,18 +116,33 @@ def leave(
     broker: BrokerImage,
     election_of: ElectionOf,
     is_hit: Callable[[PartitionImage], bool] | None = None,
+    *,
+    lost: bool = False,
 ) -> list[Message]:
     """Take a broker, as it is from now on, out of every ISR (that `is_hit` picks) and have others
-    lead. It stays where it is the last one in sync: the partition then waits for it."""
+    lead. Where too few are left it is remembered as one that can lead (see `eligible.py`), unless
+    its data may be `lost`. Without ELR it stays where it is the last one in sync: the partition
+    then waits for it."""
     brokers = {**image.brokers, broker.id: broker}
     gone = (broker.id,)
+    min_isr_of = min_isr_by_topic(image)
     records: list[Message] = []
     for topic in image.topics.values():
+        min_isr = min_isr_of(topic.name)
         for partition in topic.partitions.values():
-            if broker.id in partition.isr and (is_hit is None or is_hit(partition)):
+            counts = broker.id in partition.isr or (
+                lost and broker.id in partition.eligible_leader_replicas
+            )
+            if counts and (is_hit is None or is_hit(partition)):
                 target = Target.of(partition)._replace(isr=without(partition.isr, gone))
                 record = change_partition(
-                    topic.id, partition, brokers, target, election=election_of(topic.name)
+                    topic.id,
+                    partition,
+                    brokers,
+                    target,
+                    election=election_of(topic.name),
+                    min_isr=min_isr,
+                    lost=gone if lost else (),
                 )
                 if record is not None:
                     records.append(record)
@@ -140,6 +156,7 @@ def lead_leaderless(
     most: int | None = None,
 ) -> list[Message]:
     """A leader for every partition (up to `most` of them) that has none and can have one."""
+    min_isr_of = min_isr_by_topic(image)
     records: list[Message] = []
     for topic in image.topics.values():
         for partition in topic.partitions.values():
@@ -148,7 +165,11 @@ def lead_leaderless(
             if most is not None and len(records) >= most:
                 return records
             record = change_partition(
-                topic.id, partition, brokers, election=election_of(topic.name)
+                topic.id,
+                partition,
+                brokers,
+                election=election_of(topic.name),
+                min_isr=min_isr_of(topic.name),
             )
             if record is not None:
                 records.append(record)

@@ -16,6 +16,7 @@ from ottla.controller.create_topics import create_topics
 from ottla.controller.delete_topics import delete_topics
 from ottla.controller.duties import Duties
 from ottla.controller.elect_leaders import elect_leaders
+from ottla.controller.eligible import explicit_min_isr, level_changed
 from ottla.controller.feature_levels import update_features
 from ottla.controller.heartbeats import Beat, State, heartbeat, resident_heartbeat
 from ottla.controller.producer_ids import allocate_producer_ids
@@ -172,7 +173,11 @@ class Controller:
         return outcomes
 
     async def update_features(self, request: UpdateFeaturesRequest) -> UpdateFeaturesResponse:
-        return await self._metadata.write(lambda image: update_features(image, request))
+        def decide(image: MetadataImage) -> Decision[UpdateFeaturesResponse]:
+            levels, response = update_features(image, request)
+            return Decision([*level_changed(image, levels, self.config), *levels], response)
+
+        return await self._metadata.write(decide)
 
     # Nodes
 
@@ -199,7 +204,9 @@ class Controller:
                 self.sessions.begin(request.broker_id, now_ms)
                 epoch = decision.response.broker_epoch
                 log.info("a broker registers", broker=request.broker_id, epoch=epoch)
-            return decision
+            return decision._replace(
+                records=[*decision.records, *explicit_min_isr(image, self.config)]
+            )
 
         return await self._decide(decide, divisible=True)
 

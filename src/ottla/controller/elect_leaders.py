@@ -7,6 +7,7 @@ from typing import Final
 
 from ottla.controller.broker_states import lead_leaderless
 from ottla.controller.elections import Election
+from ottla.controller.eligible import MinIsrOf, min_isr_by_topic
 from ottla.controller.partition_change import change_partition
 from ottla.controller.unclean import ElectionOf
 from ottla.metadata.changes import NO_LEADER_CHANGE
@@ -36,12 +37,13 @@ def elect_leaders(
         raise KafkaError(
             ErrorCode.INVALID_REQUEST, f"Unknown election type {request.election_type}"
         )
+    min_isr_of = min_isr_by_topic(image)
     records: list[Message] = []
     results: list[ReplicaElectionResult] = []
     for name, partitions in _wanted(image, request):
         told = []
         for index in partitions:
-            error = _elect(image, name, index, election, records)
+            error = _elect(image, name, index, election, min_isr_of, records)
             needless = error is not None and error.code is ErrorCode.ELECTION_NOT_NEEDED
             if request.topic_partitions is not None or not needless:
                 told.append(_result(index, error))
@@ -52,13 +54,18 @@ def elect_leaders(
 
 def balance_leaders(image: MetadataImage) -> Decision[bool]:
     """Preferred leaders lead again where they can; True if there may be more of them."""
+    min_isr_of = min_isr_by_topic(image)
     records: list[Message] = []
     for topic in image.topics.values():
         for partition in topic.partitions.values():
             if partition.leader in (NO_LEADER, partition.replicas[0]):
                 continue
             record = change_partition(
-                topic.id, partition, image.brokers, election=Election.PREFERRED
+                topic.id,
+                partition,
+                image.brokers,
+                election=Election.PREFERRED,
+                min_isr=min_isr_of(topic.name),
             )
             if record is not None:
                 records.append(record)
@@ -83,7 +90,12 @@ def _wanted(image: MetadataImage, request: ElectLeadersRequest) -> Iterator[tupl
 
 
 def _elect(
-    image: MetadataImage, name: str, index: int, election: Election, records: list[Message]
+    image: MetadataImage,
+    name: str,
+    index: int,
+    election: Election,
+    min_isr_of: MinIsrOf,
+    records: list[Message],
 ) -> KafkaError | None:
     topic: TopicImage | None = image.topics.get(name)
     partition = None if topic is None else topic.partitions.get(index)
@@ -95,7 +107,9 @@ def _elect(
     settled = partition.replicas[0] == partition.leader if preferred else partition.leader >= 0
     if settled:
         return KafkaError(ErrorCode.ELECTION_NOT_NEEDED)
-    record = change_partition(topic.id, partition, image.brokers, election=election)
+    record = change_partition(
+        topic.id, partition, image.brokers, election=election, min_isr=min_isr_of(name)
+    )
     if record is None or record.leader == NO_LEADER_CHANGE:
         return KafkaError(
             ErrorCode.PREFERRED_LEADER_NOT_AVAILABLE

@@ -1,8 +1,11 @@
 """Who leads a partition: the one place where leaders are chosen.
 
-A leader has to be in sync, alive, and its replica in a folder that works. Only an unclean election
-looks beyond the replicas in sync, and only where somebody allowed it: what the new leader does not
-have is lost.
+A leader has to be in sync, alive, and its replica in a folder that works. Where nobody is in sync,
+one of the ELR will do: it has all that is committed (`eligible.py`). Where nobody is in the ELR
+either, the last one that led may have lost the end of its log, but nobody can have more.
+
+Only an unclean election looks beyond all of these, and only where somebody allowed it: what the new
+leader does not have is lost.
 """
 
 from __future__ import annotations
@@ -40,11 +43,15 @@ def elect(
     isr: Collection[int],
     brokers: Mapping[int, BrokerImage],
     election: Election = Election.ONLINE,
+    elr: Collection[int] = (),
+    last_known: Collection[int] = (),
 ) -> Elected:
-    """The leader of `partition` once `isr` is what is in sync; `NO_LEADER` if nobody may."""
+    """The leader of `partition` once `isr` is what is in sync, `elr` who is eligible without being
+    so, and `last_known` whom to turn to without both; `NO_LEADER` if nobody may."""
+    candidates = isr or elr
 
     def fits(replica: int) -> bool:
-        return replica in isr and can_lead(replica, partition, brokers)
+        return replica in candidates and can_lead(replica, partition, brokers)
 
     if election is Election.PREFERRED and fits(partition.replicas[0]):
         return Elected(partition.replicas[0])
@@ -53,6 +60,10 @@ def elect(
     for replica in partition.replicas:
         if fits(replica):
             return Elected(replica)
+    if not candidates and len(last_known) == 1:
+        (last,) = last_known
+        if last in partition.replicas and can_lead(last, partition, brokers):
+            return Elected(last, unclean=True)
     if election is Election.UNCLEAN:
         for replica in partition.replicas:
             if can_lead(replica, partition, brokers):

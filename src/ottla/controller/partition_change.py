@@ -2,18 +2,19 @@
 
 Every change of replicas, of what is in sync and of folders goes through `change_partition`, so that
 the same follows from all of them: a reassignment that has become complete is completed, a leader
-that cannot lead is replaced, and the last replica in sync stays, since nobody else has what it has.
+that cannot lead is replaced, and the last ones with all that is committed are remembered: in the
+ELR (see `eligible.py`), or, where none is kept, the very last one in the ISR.
 """
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from ottla.controller.assignments import default_directory
 from ottla.controller.elections import Election, elect
 from ottla.metadata.changes import NO_LEADER_CHANGE
-from ottla.metadata.image import BrokerImage, PartitionImage
+from ottla.metadata.image import NO_LEADER, BrokerImage, PartitionImage
 from ottla.protocol.metadata_records.partition_change_record import PartitionChangeRecord
 from ottla.protocol.uuids import UNASSIGNED_DIRECTORY
 
@@ -21,6 +22,9 @@ RECOVERED: Final = 0
 RECOVERING: Final = 1
 
 NOT_MOVED: Final[Mapping[int, bytes]] = {}
+
+NO_ELR: Final = 0
+"""As `min_isr`: no ELR is kept."""
 
 
 class Target(NamedTuple):
@@ -62,21 +66,31 @@ def change_partition(
     *,
     election: Election = Election.ONLINE,
     moved: Mapping[int, bytes] = NOT_MOVED,
+    min_isr: int = NO_ELR,
+    lost: Collection[int] = (),
 ) -> PartitionChangeRecord | None:
     """The record that takes `partition` to `target`, and None where nothing changes. `moved` are
-    replicas with a new folder. An empty ISR in the target stands for: as before."""
+    replicas with a new folder, `lost` those that may not have what they had. Where no ELR is kept,
+    an empty ISR in the target stands for: as before."""
     wanted = (Target.of(partition) if target is None else target).completed()
     directories = _directories(partition, wanted.replicas, brokers, moved)
     placed = partition
     if wanted.replicas != partition.replicas or directories != partition.directories:
         placed = partition._replace(replicas=wanted.replicas, directories=directories)
     record = PartitionChangeRecord(partition_id=partition.index, topic_id=topic_id)
-    isr, recovery = wanted.isr or partition.isr, wanted.recovery
-    elected = elect(placed, wanted.isr, brokers, election)
+    needed = min(min_isr, len(wanted.replicas))
+    elr = eligible(partition, wanted, needed, lost)
+    last = () if min_isr == NO_ELR else last_known(partition, wanted, elr)
+    isr, recovery = wanted.isr, wanted.recovery
+    if not isr and min_isr == NO_ELR:
+        isr = partition.isr
+    elected = elect(placed, wanted.isr, brokers, election, elr, last)
+    if not wanted.isr and elected.leader in elr:
+        isr = (elected.leader,)
     if elected.leader != partition.leader:
         record.leader = elected.leader
         if elected.unclean:
-            isr, recovery = (elected.leader,), RECOVERING
+            isr, elr, recovery = (elected.leader,), (), RECOVERING
     elif not set(partition.replicas).issubset(wanted.replicas):
         # A new epoch keeps replicas that were removed from being counted by fetches under way.
         record.leader = partition.leader
@@ -84,8 +98,46 @@ def change_partition(
         record.isr = list(isr)
     if recovery != partition.leader_recovery_state:
         record.leader_recovery_state = recovery
+    _remember(record, partition, () if len(isr) >= needed else without(elr, isr), last)
     _place(record, partition, wanted, directories)
     return record if _says_something(record) else None
+
+
+def eligible(
+    partition: PartitionImage, wanted: Target, needed: int, lost: Collection[int]
+) -> tuple[int, ...]:
+    """Who has all that is committed, without being in the ISR that is wanted: nobody while that is
+    large enough for the leader to commit without them."""
+    if len(wanted.isr) >= needed:
+        return ()
+    had = {*partition.eligible_leader_replicas, *partition.isr}
+    return tuple(sorted((had & set(wanted.replicas)) - set(wanted.isr) - set(lost)))
+
+
+def last_known(partition: PartitionImage, wanted: Target, elr: tuple[int, ...]) -> tuple[int, ...]:
+    """Whom to turn to when nobody is left that has everything: the last that had. While somebody
+    is left it is the last leader, and Kafka stays with that one, which left before the others."""
+    had = (*partition.isr, *partition.eligible_leader_replicas)
+    if not wanted.isr and not elr and len(had) == 1:
+        return had
+    if partition.leader != NO_LEADER:
+        return (partition.leader,)
+    return partition.last_known_elr
+
+
+def _remember(
+    record: PartitionChangeRecord,
+    partition: PartitionImage,
+    elr: tuple[int, ...],
+    last: tuple[int, ...],
+) -> None:
+    """The ELR, and the last known leader for as long as nobody leads."""
+    if elr != partition.eligible_leader_replicas:
+        record.eligible_leader_replicas = list(elr)
+    leader = partition.leader if record.leader == NO_LEADER_CHANGE else record.leader
+    last = last if leader == NO_LEADER else ()
+    if last != partition.last_known_elr:
+        record.last_known_elr = list(last)
 
 
 def without(replicas: Sequence[int], gone: Sequence[int]) -> tuple[int, ...]:
@@ -138,4 +190,6 @@ def _says_something(record: PartitionChangeRecord) -> bool:
         and record.adding_replicas is None
         and record.removing_replicas is None
         and record.leader_recovery_state < 0
+        and record.eligible_leader_replicas is None
+        and record.last_known_elr is None
     )

@@ -10,6 +10,7 @@ from collections.abc import Iterator, Sequence
 
 from ottla.controller.assignments import check_manual
 from ottla.controller.elections import Election
+from ottla.controller.eligible import min_isr_by_topic
 from ottla.controller.partition_change import Target, change_partition, without
 from ottla.controller.unclean import ElectionOf
 from ottla.metadata.decision import Decision
@@ -119,14 +120,17 @@ def _alter(
             ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
             f"Unable to find partition {name}:{wanted.partition_index}.",
         )
+    min_isr = min_isr_by_topic(image)(name)
     if wanted.replicas is None:
         target = _cancelled(name, partition, election)
-        return change_partition(topic.id, partition, image.brokers, target, election=election)
+        return change_partition(
+            topic.id, partition, image.brokers, target, election=election, min_isr=min_isr
+        )
     check_manual(image, wanted.replicas, None)
     if not request.allow_replication_factor_change:
         _check_factor(partition, wanted.replicas)
     target = _reassigned(partition, tuple(wanted.replicas))
-    return change_partition(topic.id, partition, image.brokers, target)
+    return change_partition(topic.id, partition, image.brokers, target, min_isr=min_isr)
 
 
 def _reassigned(partition: PartitionImage, wanted: tuple[int, ...]) -> Target:

@@ -2,7 +2,8 @@
 
 A broker that starts gets an epoch, the offset of its registration, and is fenced until its first
 heartbeats show that it has read that far. What an earlier process with its id led or was in sync
-with is taken from it: the end of its logs may be lost.
+with is taken from it: the end of its logs may be lost. If it says in which epoch they were closed,
+and that is the last one, it stays in the ELR, where there is one.
 """
 
 from __future__ import annotations
@@ -11,6 +12,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from ottla.controller.broker_states import UNFENCE, leave, leave_folders
+from ottla.controller.eligible import min_isr_by_topic
 from ottla.controller.limits import repeated
 from ottla.controller.partition_change import Target, change_partition, without
 from ottla.controller.unclean import ElectionOf
@@ -62,11 +64,33 @@ def register_broker(
     if existing is not None and existing.incarnation_id == request.incarnation_id:
         records += _amended(image, request, existing, election_of)
         return Decision(records, BrokerRegistrationResponse(broker_epoch=existing.epoch))
-    if existing is not None and not existing.fenced:
-        records += leave(image, existing._replace(fenced=True), election_of)
+    records += _left_behind(image, request, existing, election_of)
     epoch = image.offset + 1 + len(records)
     records.append(_record(request, epoch))
     return Decision(records, BrokerRegistrationResponse(broker_epoch=epoch))
+
+
+def _left_behind(
+    image: MetadataImage,
+    request: BrokerRegistrationRequest,
+    existing: BrokerImage | None,
+    election_of: ElectionOf,
+) -> list[Message]:
+    """What the process before this one leaves: its place in every ISR; and in every ELR, too, where
+    its logs were not closed properly or are in a folder that is not there any more."""
+    if existing is None:
+        # Forgotten, or never known: whatever was its own may be another's.
+        unknown = _registered(request, image.offset, fenced=True)
+        return leave(image, unknown, election_of, lost=True)
+    gone = existing._replace(fenced=True)
+    if request.previous_broker_epoch != existing.epoch:
+        return leave(image, gone, election_of, lost=True)
+    records = leave(image, gone, election_of)
+    lost = set(existing.directories) - set(request.log_dirs)
+    if lost:
+        after = image.apply(records, image.offset + len(records), image.epoch)
+        records += leave_folders(after, gone, lost, election_of)
+    return records
 
 
 def take_in(
@@ -92,33 +116,45 @@ def take_in(
             broker_id=request.broker_id, broker_epoch=epoch, fenced=UNFENCE
         ),
     ]
-    registered = BrokerImage(
+    records += _resume(image, _registered(request, epoch, fenced=False), election_of, clean)
+    return Decision(records, BrokerRegistrationResponse(broker_epoch=epoch))
+
+
+def _registered(request: BrokerRegistrationRequest, epoch: int, *, fenced: bool) -> BrokerImage:
+    return BrokerImage(
         id=request.broker_id,
         epoch=epoch,
         incarnation_id=request.incarnation_id,
         endpoints={},
         rack=request.rack,
-        fenced=False,
+        fenced=fenced,
         directories=tuple(request.log_dirs),
     )
-    records += _resume(image, registered, election_of, clean)
-    return Decision(records, BrokerRegistrationResponse(broker_epoch=epoch))
 
 
 def _resume(
     image: MetadataImage, broker: BrokerImage, election_of: ElectionOf, clean: bool
 ) -> Iterable[Message]:
     brokers = {**image.brokers, broker.id: broker}
+    min_isr_of = min_isr_by_topic(image)
+    me = (broker.id,)
     for topic in image.topics.values():
         for partition in topic.partitions.values():
             if broker.id not in partition.replicas:
                 continue
             target = Target.of(partition)
-            others = without(partition.isr, (broker.id,))
-            if not clean and others and broker.id in partition.isr:
+            others = without(partition.isr, me)
+            others_eligible = without(partition.eligible_leader_replicas, me)
+            if not clean and (others or others_eligible):
                 target = target._replace(isr=others)
             record = change_partition(
-                topic.id, partition, brokers, target, election=election_of(topic.name)
+                topic.id,
+                partition,
+                brokers,
+                target,
+                election=election_of(topic.name),
+                min_isr=min_isr_of(topic.name),
+                lost=() if clean else me,
             )
             if record is None and not clean and partition.leader == broker.id:
                 record = PartitionChangeRecord(

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from ottla.controller.broker_states import check_epoch
+from ottla.controller.eligible import min_isr_by_topic
 from ottla.controller.partition_change import Target, change_partition, without
 from ottla.controller.unclean import ElectionOf
 from ottla.metadata.decision import Decision
@@ -72,8 +73,10 @@ def _assign(
     if broker.id not in partition.replicas:
         return ErrorCode.NOT_LEADER_OR_FOLLOWER
     target = Target.of(partition)
+    lost: tuple[int, ...] = ()
     if not broker.has_online(folder):
-        target = target._replace(isr=without(partition.isr, (broker.id,)))
+        lost = (broker.id,)
+        target = target._replace(isr=without(partition.isr, lost))
     record = change_partition(
         topic.id,
         partition,
@@ -81,6 +84,8 @@ def _assign(
         target,
         election=election_of(topic.name),
         moved={broker.id: folder},
+        min_isr=min_isr_by_topic(image)(topic.name),
+        lost=lost,
     )
     if record is not None:
         records.append(record)

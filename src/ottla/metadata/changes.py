@@ -188,6 +188,23 @@ class ImageChange:
             )
         partitions[record.partition_id] = merged(before, record)
 
+    def _elr_cleared(self, record: Any) -> None:
+        """Of one topic, or of all where none is named. Kafka writes it when
+        `min.insync.replicas` changes."""
+        from ottla.protocol.metadata_records.partition_change_record import PartitionChangeRecord
+
+        named = [self._by_name[record.topic_name]] if record.topic_name else self._by_name.values()
+        for topic in list(named):
+            for partition in list(topic.partitions.values()):
+                if partition.eligible_leader_replicas or partition.last_known_elr:
+                    cleared = PartitionChangeRecord(
+                        partition_id=partition.index,
+                        topic_id=topic.id,
+                        eligible_leader_replicas=[],
+                        last_known_elr=[],
+                    )
+                    self._partition_changed(cleared)
+
     # Configs
 
     def _config_map(self) -> dict[ConfigResource, dict[str, str]]:
@@ -361,6 +378,7 @@ _MEANINGS: dict[str, Callable[[ImageChange, Any], None]] = {
     "RemoveTopicRecord": ImageChange._topic_removed,
     "PartitionRecord": ImageChange._partition_created,
     "PartitionChangeRecord": ImageChange._partition_changed,
+    "ClearElrRecord": ImageChange._elr_cleared,
     "ConfigRecord": ImageChange._config_set,
     "RegisterBrokerRecord": ImageChange._broker_registered,
     "BrokerRegistrationChangeRecord": ImageChange._broker_changed,

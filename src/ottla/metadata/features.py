@@ -26,10 +26,15 @@ transaction by the first batch they get (KIP-890)."""
 GROUP_VERSION_FEATURE: Final = "group.version"
 """1: groups of the new protocol (KIP-848). They are served in any case; Kafka's tools look here."""
 
+ELR_VERSION_FEATURE: Final = "eligible.leader.replicas.version"
+"""1: partitions remember who left their ISR with all that is committed, and may elect one of them
+(KIP-966)."""
+
 FEATURES: Final = (
     Feature(METADATA_VERSION_FEATURE, METADATA_VERSION_LEVEL, METADATA_VERSION_LEVEL),
     Feature(TRANSACTION_VERSION_FEATURE, 0, 2),
     Feature(GROUP_VERSION_FEATURE, 0, 1),
+    Feature(ELR_VERSION_FEATURE, 0, 1),
 )
 
 KRAFT_VERSION: Final = Feature(KRAFT_VERSION_FEATURE, *SUPPORTED_KRAFT_VERSIONS)

@@ -316,10 +316,11 @@ class ReplicaManager:
 
     def _begin_anew(self, partition: Partition, assigned: PartitionImage) -> None:
         """Its disk is gone for good, and another one in its place: copy it from the others. Only
-        once the controller has taken this replica out of the ISR, for as long as it counts on what
-        was here nobody may find it empty."""
+        once the controller has taken this replica out of ISR and ELR, for as long as it counts on
+        what was here nobody may find it empty."""
         others_have_it = assigned.leader not in (NO_LEADER, self._node_id)
-        if not others_have_it or self._node_id in assigned.isr:
+        counted_on = (*assigned.isr, *assigned.eligible_leader_replicas)
+        if not others_have_it or self._node_id in counted_on:
             return
         if partition.error == ErrorCode.KAFKA_STORAGE_ERROR and all(
             log_dir.online for log_dir in self._log_manager.dirs

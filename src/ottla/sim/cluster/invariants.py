@@ -2,7 +2,8 @@
 
 - in each epoch of a partition, and of the quorum, one node leads;
 - what the metadata says of a partition in one of its epochs, all nodes say alike; its epochs grow;
-- the ISR is a part of the replicas, and a leader is in it;
+- the ISR is a part of the replicas, and a leader is in it; so is the ELR, with nobody of the ISR;
+- below `min.insync.replicas` in sync, the high watermark of a leader stays where it is;
 - the high watermark of a leader does not go back, nor beyond the end of its log;
 - what is below the high watermark is the same on all replicas, and who leads has all of it.
 """
@@ -32,6 +33,8 @@ class Invariants:
         self._topics_seen: dict[int, TopicImage] = {}
         """By identity, and kept alive by it: an image shares what did not change with the next."""
         self._high_watermarks: dict[tuple[str, Key, int], int] = {}
+        self._lacking: dict[tuple[str, Key], tuple[int, int]] = {}
+        """Leaders with too few in sync: the epoch of that ISR, and the high watermark."""
         self._logs: dict[Key, CommittedLog] = {}
         self._seen: dict[tuple[str, Key], tuple[object, ...]] = {}
         """How each replica was when last looked at: most have not changed a moment later."""
@@ -88,6 +91,9 @@ class Invariants:
             raise Violation(f"{where}: {part}, where others know {known}")
         if not set(part.isr) <= set(part.replicas):
             raise Violation(f"{where}: the ISR is not a part of the replicas: {part}")
+        elr = set(part.eligible_leader_replicas)
+        if not elr <= set(part.replicas) or elr & set(part.isr):
+            raise Violation(f"{where}: the ELR is not a part of the replicas out of sync: {part}")
         if part.leader != NOBODY and part.leader not in part.isr:
             raise Violation(f"{where}: the leader is not in the ISR: {part}")
         if part.leader != NOBODY:
@@ -135,7 +141,18 @@ class Invariants:
         elif high_watermark < before:
             raise Violation(f"{partition} at {who}: {high_watermark=} after {before}")
         self._high_watermarks[who, key, epoch] = high_watermark
+        self._look_at_commitment(who, key, partition)
         committed.committed(who, log, high_watermark)
+
+    def _look_at_commitment(self, who: str, key: Key, partition: Any) -> None:
+        leading = partition.leading
+        before = self._lacking.pop((who, key), None)
+        if leading is None or not leading.lacks_replicas(partition.min_insync_replicas):
+            return
+        now = (leading.partition_epoch, partition.high_watermark)
+        if before is not None and before[0] == now[0] and before[1] < now[1]:
+            raise Violation(f"{partition} at {who}: committed with {leading.isr} in sync")
+        self._lacking[who, key] = now
 
     def _new_leader(
         self, who: str, key: Key, epoch: int, committed: CommittedLog, log: Any

@@ -33,6 +33,11 @@ def is_whole(image: MetadataImage) -> bool:
     )
 
 
+def counted_on(part: PartitionImage) -> tuple[int, ...]:
+    """Who has everything that is acknowledged, as far as the controller knows."""
+    return (*part.isr, *part.eligible_leader_replicas)
+
+
 def losses_max(image: MetadataImage) -> int:
     """How many brokers at most may lose power at once, while the image is whole."""
     return min((len(part.isr) for part in _partitions(image)), default=1) - 1
@@ -44,6 +49,6 @@ def forgotten_by(image: MetadataImage, brokers: Collection[int], epochs: dict[in
         broker = image.brokers.get(broker_id)
         if broker is None or broker.epoch != epochs.get(broker_id):
             continue
-        if not broker.fenced or any(broker_id in part.isr for part in _partitions(image)):
+        if not broker.fenced or any(broker_id in counted_on(part) for part in _partitions(image)):
             return False
     return True

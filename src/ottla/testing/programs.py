@@ -6,7 +6,7 @@ import asyncio
 import contextvars
 import random
 from collections.abc import Callable, Coroutine
-from typing import Any
+from typing import Any, TypeVar
 
 from ottla.client.errors import ClientError
 from ottla.protocol.errors import KafkaError
@@ -14,12 +14,21 @@ from ottla.sim.process import Process, ProcessDied
 from ottla.sim.world import World
 from ottla.testing.nodes import NodeDown
 
+T = TypeVar("T")
+
 TROUBLES = (ClientError, KafkaError, TimeoutError, OSError)
 """What a cluster in trouble does to a program: a supervisor starts it again."""
 
 RESTART_S = 1.0
 REBOOT_S_MAX = 3.0
 STOP_S_MAX = 60.0
+
+
+def begun(part: Callable[..., Coroutine[Any, Any, T]], *args: Any) -> Coroutine[Any, Any, T]:
+    made = part(*args)
+    if not asyncio.iscoroutine(made):
+        raise TypeError(f"what is simulated is an async function, and {part!r} gave {made!r}")
+    return made
 
 
 class Program:

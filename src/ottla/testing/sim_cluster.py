@@ -23,7 +23,7 @@ from ottla.testing import looking
 from ottla.testing.group import as_texts
 from ottla.testing.looking import NotReady
 from ottla.testing.nodes import NodeDown, NodeView
-from ottla.testing.programs import Program
+from ottla.testing.programs import Program, begun
 from ottla.testing.sim_layout import SimLayout
 from ottla.testing.storms import Storms
 
@@ -177,12 +177,10 @@ class SimulatedCluster:
         """
         if host in self._programs or host == APP or host in self._fleet.hosts.values():
             raise ValueError(f"a machine is called {host!r} already: each part has one of its own")
-        if not asyncio.iscoroutinefunction(part):
-            raise TypeError(f"a part of the application is an async function, not {part!r}")
         program = Program(
             self._world,
             host,
-            lambda: part(*args),
+            lambda: begun(part, *args),
             supervised=supervised,
             failed=self._fail,
         )

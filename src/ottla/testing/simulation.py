@@ -13,6 +13,7 @@ from typing import Any, TypeVar
 from ottla.sim.loop import Deadlock, Stalled
 from ottla.sim.world import World
 from ottla.testing import SEED_VARIABLE
+from ottla.testing.programs import begun
 from ottla.testing.sim_cluster import APP, SimulatedCluster
 from ottla.testing.sim_layout import SimLayout, sim_layout
 from ottla.testing.virtual import virtual_python
@@ -45,8 +46,6 @@ def simulate(
     `limit_s` bounds the virtual time, `real_limit_s` the real one. What is raised has a note that
     names the seed.
     """
-    if not asyncio.iscoroutinefunction(app):
-        raise TypeError(f"what is simulated is an async function of a cluster, not {app!r}")
     _check_no_loop_runs()
     if seed is None:
         asked = seed_asked()
@@ -57,7 +56,7 @@ def simulate(
     try:
         with virtual_python(world):
             return world.run(story.run(app))
-    except Exception as error:
+    except BaseException as error:  # of pytest too, as pytest.fail raises it
         error.add_note(f"simulated with seed {seed}; the same again: {SEED_VARIABLE}={seed}")
         raise
 
@@ -88,7 +87,7 @@ def simulated(
             for number, one in enumerate(seeds, 1):
                 try:
                     simulate(app, seed=one, **options)
-                except Exception as error:
+                except BaseException as error:
                     error.add_note(f"run {number} of {len(seeds)}; replay it: {_replay(one)}")
                     raise
 
@@ -161,7 +160,8 @@ class _Story:
             await self._cluster.open()
             if self._storms:
                 self._cluster.storm(None if self._storms is True else self._storms)
-            self._world.boot(APP).run(app(self._cluster), name=APP).add_done_callback(self._ended)
+            main = self._world.boot(APP).run(begun(app, self._cluster), name=APP)
+            main.add_done_callback(self._ended)
             result: T = await self._over
             self._cluster.check()
             return result

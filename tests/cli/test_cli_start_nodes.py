@@ -14,10 +14,17 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from cli_tools import PROGRAM, call, eventually, execute
+from cli_tools import PROGRAM, Outcome, call, eventually, execute
 
 from ottla.cli.child_node import LINE_BYTES_MAX, ChildNode, Lines, reason_of
-from ottla.cli.nodes_folder import FolderUnusable, node_settings, prepare, read
+from ottla.cli.nodes_folder import (
+    FolderUnusable,
+    node_settings,
+    prepare,
+    read,
+    with_another,
+    without,
+)
 from ottla.cli.start_nodes import RESTART_PAUSES_S, STEADY_S, Restarts
 
 pytestmark = pytest.mark.ottla_only
@@ -214,3 +221,60 @@ def test_a_signal_to_a_node_that_has_just_ended_does_not_change_its_exit_code(
     child.kill()
     assert os.waitstatus_to_exitcode(os.waitpid(process.pid, 0)[1]) == 3
     process.returncode = 3
+
+
+# Brokers that come and go
+
+
+def test_a_broker_is_added_and_one_retired_while_the_cluster_runs(tmp_path: Path) -> None:
+    data = str(tmp_path / "data")
+    with three_nodes(tmp_path, "--listener", "127.0.0.1:0") as running:
+        environment = {"OTTLA_BOOTSTRAP": ",".join(running.places)}
+
+        def run(*arguments: object) -> Outcome:
+            return call(*arguments, environment=environment)
+
+        run("topics", "create", "orders", "-p", 2, "-r", 3)
+        added = run("cluster", "add-node", "--data", data, "--json")
+        assert added.json == {"added": 4}
+        keeps = run("cluster", "retire", 1, "--data", data)
+        assert keeps.code == 2
+        assert "topics reassign orders --brokers 2,3,4 --execute" in " ".join(
+            keeps.err.replace("│", " ").split()
+        )
+        assert run("topics", "reassign", "orders", "--brokers", "2,3,4", "--execute").code == 0
+        assert run("cluster", "retire", 1, "--data", data, "--json").json == {"retired": 1}
+        assert [one["id"] for one in run("cluster", "--json").json["brokers"]] == [2, 3, 4]
+        assert "node 1 retires as a broker and only votes from now on" in running.errors
+
+        def voters_up() -> bool:
+            described = run("cluster", "status", "--json").json
+            return not described["problems"]
+
+        eventually(voters_up, 20)
+        assert run("quorum", "describe", "--json").json["leader"] in (1, 2, 3)
+    folder = read(tmp_path / "data")
+    assert (folder.brokers, folder.running) == ([2, 3, 4], [1, 2, 3, 4])
+    again = prepare(tmp_path / "data", 4, 0)
+    assert again.brokers == [2, 3, 4]
+    first = node_settings(again, 1, "127.0.0.1", {})
+    assert (first["process.roles"], "PLAINTEXT" in first["listeners"]) == ("controller", False)
+
+
+def test_a_node_that_does_not_vote_is_not_started_once_it_has_retired(tmp_path: Path) -> None:
+    prepare(tmp_path, 3, 9092)
+    grown = with_another(read(tmp_path))
+    assert without(grown, 4).running == [1, 2, 3]
+    assert read(tmp_path).retired == {4}
+    with pytest.raises(FolderUnusable, match="no broker 4"):
+        without(read(tmp_path), 4)
+
+
+def test_only_the_folder_of_the_same_cluster_is_changed(tmp_path: Path, bootstrap: str) -> None:
+    prepare(tmp_path, 3, 9092)
+    other = call("cluster", "retire", 1, "--data", tmp_path, "-b", bootstrap)
+    assert other.code == 2
+    assert "--bootstrap leads to" in " ".join(other.err.replace("│", " ").split())
+    none = call("cluster", "add-node", "--data", tmp_path / "nothing", "-b", bootstrap)
+    assert none.code == 2
+    assert not read(tmp_path).retired

@@ -6,6 +6,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from ottla.cli.cluster_nodes import BrokerId, add_node, retire
 from ottla.cli.options import (
     BOOTSTRAP_DEFAULT,
     TIMEOUT_MS_DEFAULT,
@@ -20,6 +21,8 @@ if TYPE_CHECKING:
     from ottla.client.admin.cluster_admin import ServedApi
 
 app = new_app()
+app.command("add-node")(add_node)
+app.command()(retire)
 
 
 @app.callback(invoke_without_command=True)
@@ -122,7 +125,7 @@ def status(
 
 @app.command()
 def unregister(
-    broker: Annotated[int, typer.Argument(metavar="BROKER", min=0, show_default=False)],
+    broker: BrokerId,
     force: Annotated[
         bool, typer.Option("--force", help="Even if it still runs, or keeps replicas.")
     ] = False,
@@ -153,21 +156,9 @@ def unregister(
 
 async def _objection(admin: Admin, broker: int) -> str | None:
     """Why a broker should not be forgotten now."""
-    from ottla.protocol.errors import KafkaError
+    from ottla.cli.cluster_nodes import still_keeps
 
     there = (await admin.describe_cluster()).brokers.get(broker)
     if there is not None and not there.is_fenced:
         return f"broker {broker} still runs and would register again: stop it first"
-    keeps = sorted(
-        topic.name
-        for topic in (await admin.describe_topics()).values()
-        if not isinstance(topic, KafkaError)
-        and any(broker in partition.replicas for partition in topic.partitions)
-    )
-    if not keeps:
-        return None
-    others = f" and {len(keeps) - 1} more" if len(keeps) > 1 else ""
-    return (
-        f"broker {broker} still keeps replicas of {keeps[0]}{others}: move them with "
-        "`ottla topics reassign` first"
-    )
+    return await still_keeps(admin, broker)

@@ -1,11 +1,15 @@
 """What `ottla start --nodes` keeps in its data folder, for the next start to find the same cluster.
 
-    nodes.properties        the cluster's id, its voters, and ports that were picked
+    nodes.properties        the cluster's id, its voters, ports that were picked, who has retired
     node1.properties ...    the settings of each node, written anew by every start
     node1/ ...              the data of each node
 
 The nodes of the first start are its voters (the first five, if there are more). Nodes that come
-later are brokers only: who votes must not depend on how many are started.
+later are brokers only: who votes must not depend on how many are started. A node that has retired
+is no broker any more; if it votes it goes on doing that.
+
+`nodes.properties` may change while the cluster runs (`ottla cluster add-node` and `retire` do it):
+`ottla start --nodes` sees it and follows.
 """
 
 from __future__ import annotations
@@ -60,10 +64,27 @@ class NodesFolder:
     """Of the voters, which are nodes 1, 2, 3, ..."""
     ports: tuple[int, ...]
     """For clients, node by node; the last ones that were used."""
+    retired: frozenset[int] = frozenset()
 
     @property
     def count(self) -> int:
         return len(self.ports)
+
+    @property
+    def brokers(self) -> list[int]:
+        return [number for number in range(1, self.count + 1) if number not in self.retired]
+
+    @property
+    def running(self) -> list[int]:
+        """The nodes to start: brokers, and voters that were brokers."""
+        return [
+            number
+            for number in range(1, self.count + 1)
+            if number not in self.retired or self.votes(number)
+        ]
+
+    def votes(self, number: int) -> bool:
+        return number <= len(self.controller_ports)
 
     def node_folder(self, number: int) -> Path:
         return self.path / f"node{number}"
@@ -77,6 +98,7 @@ class NodesFolder:
             f"cluster.id={self.cluster_id}",
             f"controller.ports={','.join(map(str, self.controller_ports))}",
             f"ports={','.join(map(str, self.ports))}",
+            f"retired={','.join(map(str, sorted(self.retired)))}",
             "",
         ]
         OsDisk().replace_bytes(str(self.path / FILE_NAME), "\n".join(lines).encode())
@@ -91,14 +113,39 @@ def read(path: Path) -> NodesFolder:
     try:
         found = parse_properties(file.read_text(encoding="utf-8"), str(file))
         return NodesFolder(
-            path, found["cluster.id"], _ports(found["controller.ports"]), _ports(found["ports"])
+            path,
+            found["cluster.id"],
+            _numbers(found["controller.ports"]),
+            _numbers(found["ports"]),
+            frozenset(_numbers(found.get("retired", ""))),
         )
     except (KeyError, ValueError, PropertiesError) as error:
         raise FolderUnusable(f"{file} is damaged ({error!r}): restore it from a copy") from None
 
 
-def _ports(text: str) -> tuple[int, ...]:
-    return tuple(int(one) for one in text.split(","))
+def _numbers(text: str) -> tuple[int, ...]:
+    return tuple(int(one) for one in text.split(",") if one)
+
+
+def with_another(folder: NodesFolder) -> NodesFolder:
+    """One more broker, kept for the next start too."""
+    port = folder.ports[-1] + 1
+    port = port if port < 65_536 and is_free(port) else free_ports(1)[0]
+    grown = replace(folder, ports=(*folder.ports, port))
+    _identify(grown, grown.count)
+    grown.save()
+    return grown
+
+
+def without(folder: NodesFolder, number: int) -> NodesFolder:
+    """One broker fewer, kept for the next start too."""
+    if number not in folder.brokers:
+        raise FolderUnusable(f"{folder.path} has no broker {number}; it has {folder.brokers}")
+    if len(folder.brokers) == 1:
+        raise FolderUnusable(f"broker {number} is the last one")
+    fewer = replace(folder, retired=folder.retired | {number})
+    fewer.save()
+    return fewer
 
 
 def prepare(path: Path, count: int, first_port: int) -> NodesFolder:
@@ -173,18 +220,21 @@ def node_settings(
 ) -> dict[str, str]:
     shown = f"[{host}]" if ":" in host else host
     listeners = f"PLAINTEXT://{shown}:{folder.ports[number - 1]}"
-    votes = number <= len(folder.controller_ports)
-    if votes:
-        listeners += f",CONTROLLER://{HOST}:{folder.controller_ports[number - 1]}"
+    roles = ["broker"]
+    if folder.votes(number):
+        controller = f"CONTROLLER://{HOST}:{folder.controller_ports[number - 1]}"
+        is_broker = number not in folder.retired
+        roles = ["broker", "controller"] if is_broker else ["controller"]
+        listeners = f"{listeners},{controller}" if is_broker else controller
     voters = (f"{n}@{HOST}:{port}" for n, port in enumerate(folder.controller_ports, 1))
     return {
         "node.id": str(number),
-        "process.roles": "broker,controller" if votes else "broker",
+        "process.roles": ",".join(roles),
         "listeners": listeners,
         "controller.listener.names": "CONTROLLER",
         "controller.quorum.voters": ",".join(voters),
         "log.dirs": str(folder.node_folder(number)),
-        **copies(folder.count),
+        **copies(len(folder.brokers)),
         **FAIL_OVER,
         **given,
     }

@@ -2,7 +2,8 @@
 
 A node that dies while the cluster runs is named with the reason and started again, after a pause
 that grows with each death in a row; one that keeps dying is left alone, and the rest goes on. One
-that dies before all were ready for the first time ends the command. Ctrl-C ends the nodes one after
+that dies before all were ready for the first time ends the command. Nodes that `nodes.properties`
+gains or retires meanwhile are started and stopped. Ctrl-C ends the nodes one after
 the other, so that each can hand its leaders on; a second Ctrl-C kills them.
 """
 
@@ -16,7 +17,15 @@ from pathlib import Path
 from typing import Final
 
 from ottla.cli.child_node import ChildNode
-from ottla.cli.nodes_folder import DECIDED, FolderUnusable, prepare, write_settings
+from ottla.cli.nodes_folder import (
+    DECIDED,
+    FILE_NAME,
+    FolderUnusable,
+    NodesFolder,
+    prepare,
+    read,
+    write_settings,
+)
 from ottla.runtime.os_disk import OsLock
 
 NODES_MAX: Final = 100
@@ -24,6 +33,8 @@ STOP_S: Final = 15.0
 """A node gets so long to end by itself."""
 SLOW_START_S: Final = 15.0
 RESTART_PAUSES_S: Final = (1.0, 2.0, 4.0, 8.0, 16.0)
+LOOK_S: Final = 0.5
+"""So often `nodes.properties` is looked at."""
 STEADY_S: Final = 60.0
 """A node that has lived so long may die again without being taken for one that keeps dying."""
 
@@ -51,9 +62,9 @@ def start_nodes(
     try:
         folder = prepare(data, count, port)
         write_settings(folder, host, given)
-        files = [folder.config_file(number) for number in range(1, count + 1)]
-        places = [f"{host}:{one}" for one in folder.ports]
-        return asyncio.run(Nodes(files, options).run(lambda: started(places)))
+        places = [f"{host}:{folder.ports[number - 1]}" for number in folder.brokers]
+        nodes = Nodes(folder, lambda now: write_settings(now, host, given), options)
+        return asyncio.run(nodes.run(lambda: started(places)))
     finally:
         lock.release()
 
@@ -73,30 +84,37 @@ class Restarts:
 
 
 class Nodes:
-    def __init__(self, files: Sequence[Path], options: Sequence[str]) -> None:
-        self._files = dict(enumerate(files, 1))
+    def __init__(
+        self, folder: NodesFolder, rewrite: Callable[[NodesFolder], object], options: Sequence[str]
+    ) -> None:
+        """`rewrite` writes the settings of all nodes of a folder."""
+        self._folder = folder
+        self._rewrite = rewrite
         self._options = options
-        self._width = len(f"node {len(files)}")
+        self._width = len(f"node {folder.count}")
         self._children: dict[int, ChildNode] = {}
         self._keepers: dict[int, asyncio.Task[None]] = {}
         self._stop_asked = asyncio.Event()
         self._failed = asyncio.Event()
         self._were_ready = False
+        self._retiring: set[int] = set()
+        """Asked to end, to come back as controllers alone or not at all."""
 
     async def run(self, started: Callable[[], object]) -> int:
         loop = asyncio.get_running_loop()
         for stop in (signal.SIGINT, signal.SIGTERM):
             loop.add_signal_handler(stop, self._ask_to_stop)
-        for number in self._files:
-            self._children[number] = self._child(number)
-            self._keepers[number] = asyncio.create_task(self._keep(number))
+        for number in self._folder.running:
+            self._start(number)
         endings = [asyncio.create_task(one.wait()) for one in (self._stop_asked, self._failed)]
         ready = asyncio.create_task(self._all_ready())
         await asyncio.wait([ready, *endings], return_when=asyncio.FIRST_COMPLETED)
         if ready.done():
             self._were_ready = True
             started()
+            following = asyncio.create_task(self._follow_folder())
             await asyncio.wait(endings, return_when=asyncio.FIRST_COMPLETED)
+            following.cancel()
         for task in (ready, *endings):
             task.cancel()
         await self._end_all()
@@ -104,7 +122,12 @@ class Nodes:
         return 0 if clean and not self._failed.is_set() else 1
 
     def _child(self, number: int) -> ChildNode:
-        return ChildNode(number, self._files[number], self._options, self._print)
+        file = self._folder.config_file(number)
+        return ChildNode(number, file, self._options, self._print)
+
+    def _start(self, number: int) -> None:
+        self._children[number] = self._child(number)
+        self._keepers[number] = asyncio.create_task(self._keep(number))
 
     def _print(self, number: int, line: str) -> None:
         print(f"{f'node {number}':<{self._width}} | {line}", file=sys.stderr, flush=True)
@@ -135,6 +158,10 @@ class Nodes:
             reason = await self._children[number].run()
             if self._stop_asked.is_set() or self._failed.is_set():
                 return
+            if number in self._retiring:
+                if not self._start_again(number):
+                    return
+                continue
             if not self._were_ready:
                 self._say(f"node {number} {reason}; not all nodes had started, so this ends here")
                 self._failed.set()
@@ -145,9 +172,42 @@ class Nodes:
                 self._fail_if_all_are_gone(number)
                 return
             self._say(f"node {number} {reason}; starting it again in {pause_s:g} s")
-            if await self._stopped_within(pause_s):
+            if await self._stopped_within(pause_s) or not self._start_again(number):
                 return
+
+    def _start_again(self, number: int) -> bool:
+        """With the settings of now; not if the node has nothing to do any more."""
+        self._retiring.discard(number)
+        if number in self._folder.running:
             self._children[number] = self._child(number)
+            return True
+        self._say(f"node {number} has ended for good")
+        return False
+
+    async def _follow_folder(self) -> None:
+        """Start and stop what `nodes.properties` says now."""
+        file = self._folder.path / FILE_NAME
+        seen = file.stat().st_mtime_ns
+        while True:
+            await asyncio.sleep(LOOK_S)
+            try:
+                changed, before = file.stat().st_mtime_ns, self._folder
+                if changed != seen:
+                    seen, self._folder = changed, read(before.path)
+                    self._rewrite(self._folder)
+                    self._change_from(before)
+            except (OSError, FolderUnusable) as error:
+                self._say(f"{file} cannot be followed: {error}")
+
+    def _change_from(self, before: NodesFolder) -> None:
+        for number in sorted(self._folder.retired - before.retired):
+            rest = " and only votes from now on" if self._folder.votes(number) else ""
+            self._say(f"node {number} retires as a broker{rest}")
+            self._retiring.add(number)
+            self._children[number].ask_to_end()
+        for number in range(before.count + 1, self._folder.count + 1):
+            self._say(f"node {number} is new and starts")
+            self._start(number)
 
     async def _stopped_within(self, pause_s: float) -> bool:
         try:

@@ -1,0 +1,151 @@
+"""`ottla cluster add-node` and `retire`: brokers of an `ottla start --nodes` that runs.
+
+They change its `nodes.properties`; the command that runs the nodes sees that, and follows.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import TYPE_CHECKING, Annotated, Any
+
+import typer
+
+from ottla.cli.options import BOOTSTRAP_DEFAULT, TIMEOUT_MS_DEFAULT, Bootstrap, Json, TimeoutMs
+
+if TYPE_CHECKING:
+    from ottla.cli.nodes_folder import NodesFolder
+    from ottla.client.admin.admin import Admin
+
+POLL_S = 0.1
+
+Data = Annotated[
+    Path, typer.Option("--data", "-d", metavar="DIR", help="The folder of `ottla start --nodes`.")
+]
+BrokerId = Annotated[int, typer.Argument(metavar="BROKER", min=0, show_default=False)]
+
+
+def add_node(
+    data: Data = Path("data"),
+    bootstrap: Bootstrap = BOOTSTRAP_DEFAULT,
+    timeout_ms: TimeoutMs = TIMEOUT_MS_DEFAULT,
+    as_json: Json = False,
+) -> None:
+    """Add a broker to a running `ottla start --nodes`; it is empty until partitions are moved.
+
+    Example:
+
+    - `ottla cluster add-node --data ./data`
+    """
+    from ottla.cli.nodes_folder import with_another
+    from ottla.cli.output import deed
+    from ottla.cli.session import with_admin
+
+    folder = _folder_of(data)
+
+    async def work(admin: Admin) -> int:
+        await _same_cluster(admin, folder)
+        number = with_another(folder).count
+        await _until(admin, number, timeout_ms, is_there=True)
+        return number
+
+    number = with_admin(bootstrap, work, timeout_ms=timeout_ms)
+    text = f"Broker {number} is there. `ottla topics reassign` moves partitions to it."
+    deed(as_json, {"added": number}, text)
+
+
+def retire(
+    broker: BrokerId,
+    data: Data = Path("data"),
+    bootstrap: Bootstrap = BOOTSTRAP_DEFAULT,
+    timeout_ms: TimeoutMs = TIMEOUT_MS_DEFAULT,
+    as_json: Json = False,
+) -> None:
+    """Stop a broker of a running `ottla start --nodes` for good, and forget it.
+
+    Move what it keeps to others first. A node that votes goes on doing so, as a controller alone.
+
+    Example:
+
+    - `ottla cluster retire 1 --data ./data`
+    """
+    from ottla.cli.nodes_folder import FolderUnusable, without
+    from ottla.cli.output import deed
+    from ottla.cli.session import with_admin
+
+    folder = _folder_of(data)
+
+    async def work(admin: Admin) -> None:
+        await _same_cluster(admin, folder)
+        if objection := await still_keeps(admin, broker):
+            raise typer.BadParameter(objection)
+        try:
+            without(folder, broker)
+        except FolderUnusable as error:
+            raise typer.BadParameter(str(error)) from error
+        await _until(admin, broker, timeout_ms, is_there=False)
+        await admin.unregister_broker(broker)
+
+    with_admin(bootstrap, work, timeout_ms=timeout_ms)
+    votes = ", and only votes from now on" if folder.votes(broker) else ""
+    deed(as_json, {"retired": broker}, f"Broker {broker} has retired{votes}.")
+
+
+async def still_keeps(admin: Admin, broker: int) -> str | None:
+    """Why a broker cannot go yet: what it keeps, and how to move that."""
+    from ottla.protocol.errors import KafkaError
+
+    keeps = sorted(
+        topic.name
+        for topic in (await admin.describe_topics()).values()
+        if not isinstance(topic, KafkaError)
+        and any(broker in partition.replicas for partition in topic.partitions)
+    )
+    if not keeps:
+        return None
+    there = (await admin.describe_cluster()).brokers
+    others = ",".join(
+        str(one) for one in sorted(there) if one != broker and not there[one].is_fenced
+    )
+    names = " ".join(keeps[:5]) + (" ..." if len(keeps) > 5 else "")
+    return (
+        f"broker {broker} still keeps replicas of {len(keeps)} topic(s); move them first: "
+        f"`ottla topics reassign {names} --brokers {others} --execute`"
+    )
+
+
+def _folder_of(data: Path) -> NodesFolder:
+    from ottla.cli.nodes_folder import FolderUnusable, is_nodes_folder, read
+
+    path = data.resolve()
+    try:
+        if not is_nodes_folder(path):
+            raise FolderUnusable(f"{path} is no folder of `ottla start --nodes`")
+        return read(path)
+    except FolderUnusable as error:
+        raise typer.BadParameter(str(error), param_hint="--data") from error
+
+
+async def _same_cluster(admin: Admin, folder: NodesFolder) -> None:
+    there: Any = (await admin.describe_cluster()).cluster_id
+    if there != folder.cluster_id:
+        raise typer.BadParameter(
+            f"{folder.path} is of cluster {folder.cluster_id}, and --bootstrap leads to {there}"
+        )
+
+
+async def _until(admin: Admin, broker: int, timeout_ms: int, *, is_there: bool) -> None:
+    """Until a broker serves clients, or does not any more."""
+    try:
+        async with asyncio.timeout(timeout_ms / 1000):
+            while True:
+                found = (await admin.describe_cluster()).brokers.get(broker)
+                if (found is not None and not found.is_fenced) == is_there:
+                    return
+                await asyncio.sleep(POLL_S)
+    except TimeoutError:
+        state = "is not there" if is_there else "still runs"
+        raise typer.BadParameter(
+            f"broker {broker} {state} after {timeout_ms} ms: does `ottla start --nodes` run, and "
+            "what does it say?"
+        ) from None

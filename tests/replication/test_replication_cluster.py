@@ -318,5 +318,32 @@ def test_a_throttled_replica_catches_up_at_its_rate_and_no_faster(side: str) -> 
         # 1.5 MB, of which the first second's and one fetch more may come at once.
         assert clock() - begun > 2.0
 
-    small = {"replication.quota.window.num": "2", "replica.fetch.response.max.bytes": "100000"}
+    small = {
+        "replication.quota.window.num": "2",
+        "replica.fetch.response.max.bytes": "100000",
+        "replica.lag.time.max.ms": "500",  # who keeps up is not throttled
+    }
     with_cluster(test, settings=small)
+
+
+def test_a_replica_that_the_high_watermark_waits_for_is_not_throttled() -> None:
+    """One that was in sync a moment ago counts until replica.lag.time.max.ms have passed."""
+
+    async def test(cluster: AsyncCluster) -> None:
+        await create(cluster, leader_replication_throttled_replicas="*")
+        behind = followers_of(cluster)[0]
+        async with Admin(bootstrap_servers=cluster.bootstrap_servers) as admin:
+            everywhere = ConfigResource(ResourceType.BROKER, "")
+            # The windows have room for 100 kB: what is sent at first fills them for ten seconds.
+            await admin.alter_config(everywhere, {"leader.replication.throttled.rate": "10000"})
+        async with Producer(bootstrap_servers=cluster.bootstrap_servers, acks="all") as producer:
+            await (await producer.send("t", value=bytes(800_000)))
+            await cluster.stop(behind)
+            await until(lambda: behind not in isr(cluster))
+            await (await producer.send("t", value=bytes(100_000)))
+            await cluster.start(behind)
+            async with asyncio.timeout(3):
+                await (await producer.send("t", value=b"not held up"))
+                await until(lambda: behind in isr(cluster))
+
+    with_cluster(test)

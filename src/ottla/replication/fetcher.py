@@ -30,6 +30,9 @@ if TYPE_CHECKING:
 
 log = get_logger("ottla.replication")
 
+THROTTLE_LOOK_S: Final = 0.25
+"""So often a partition that waits for the throttle looks whether there is room again: windows pass,
+and the limit may be lifted."""
 PAUSE_S_MIN: Final = 0.01
 """The first one after an error: most are over as soon as the leader has heard of an election."""
 
@@ -78,6 +81,8 @@ class Fetcher:
         self._followed: dict[Key, Followed] = {}
         self._paused: dict[Key, float] = {}
         """Until when of the clock."""
+        self._throttled: set[Key] = set()
+        """Those of them that wait for the throttle."""
         self._session = FollowerSession()
         self._failures = 0
         self._closed = False
@@ -92,6 +97,7 @@ class Fetcher:
         key = followed.state.key
         self._session.remove(key)
         self._paused.pop(key, None)
+        self._throttled.discard(key)
         self._followed[key] = followed
         self._ask_for(followed)
         if self._running:
@@ -104,6 +110,7 @@ class Fetcher:
         key = (topic_id, index)
         self._followed.pop(key, None)
         self._paused.pop(key, None)
+        self._throttled.discard(key)
         self._session.remove(key)
 
     def close(self) -> None:
@@ -148,7 +155,11 @@ class Fetcher:
             return None
         now = self._runtime.clock.now()
         for key in [key for key, until in self._paused.items() if until <= now]:
+            if key in self._throttled and (pause_s := self._throttle.pause_s()) > 0:
+                self._paused[key] = now + min(pause_s, THROTTLE_LOOK_S)
+                continue
             del self._paused[key]
+            self._throttled.discard(key)
             followed = self._followed[key]
             if followed.stands:
                 self._ask_for(followed)
@@ -317,9 +328,15 @@ class Fetcher:
             self._ask_for(followed)
         if gained and self._throttle.covers(partition.topic, partition.index):
             self._throttle.record(gained)
+            # An answer that is not full brought all there was (half full: a whole batch more may
+            # not have fitted). The leader may count on such a follower from its next fetch on.
+            settings = self._settings()
+            room = min(settings.partition_bytes_max, settings.response_bytes_max)
+            full = 2 * gained >= room
             pause_s = self._throttle.pause_s()
-            if pause_s > 0 and not state.is_in_sync:
-                self._pause(followed, pause_s)
+            if pause_s > 0 and full and not state.is_in_sync:
+                self._throttled.add(state.key)
+                self._pause(followed, min(pause_s, THROTTLE_LOOK_S))
         return gained > 0
 
     async def _flush(self, followed: Followed) -> None:

@@ -191,6 +191,17 @@ class LeaderState:
                 mark = follower.end_offset
         return mark
 
+    def waits_for(
+        self, follower_id: int, end_offset: int, now_ms: int, lag_max_ms: int, eligible: Eligible
+    ) -> bool:
+        """Whether the high watermark does not pass this follower."""
+        follower = self.followers.get(follower_id)
+        if follower is None or follower_id in self.maximal_isr:
+            return follower is not None
+        return follower.keeps_up(end_offset, now_ms, lag_max_ms) and eligible(
+            follower_id, follower.broker_epoch
+        )
+
     def low_watermark(self, log_start_offset: int, alive: Callable[[int], bool]) -> int:
         """Below this no live replica has records any more."""
         return min(

@@ -324,6 +324,22 @@ class Partition(FollowingReplica):
             for reader in self.readers.values():
                 reader.marked(self)
 
+    def waits_for(self, follower_id: int) -> bool:
+        """Whether the high watermark does not pass this follower: it is in the ISR, or about to
+        join."""
+        leading, view = self.leading, self._view
+        return (
+            leading is not None
+            and view is not None
+            and leading.waits_for(
+                follower_id,
+                self.settled_offset,
+                view.now_ms(),
+                view.lag_max_ms,
+                view.is_eligible,
+            )
+        )
+
     @property
     def lacks_replicas(self) -> bool:
         """Whether `acks=all` must be refused for want of in-sync replicas."""

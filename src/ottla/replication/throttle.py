@@ -2,7 +2,8 @@
 
 Both sides have one: a leader leaves throttled replicas out of its answers while it has sent too
 much, a follower out of its requests while it has taken too much. Replicas in sync are never held
-back, for that would push them out of the ISR.
+back, for that would push them out of the ISR; nor are those that have caught up and are about to
+join, for the high watermark waits for them, and with it every `acks=all`. (Kafka holds those back.)
 """
 
 from __future__ import annotations

@@ -257,8 +257,8 @@ class ReplicaFetch(Pending):
         followed.throttled = throttle.covers(partition.topic, partition.index)
         return (
             followed.throttled
-            and self._session.follower_id not in partition.isr
             and throttle.pause_s() > 0
+            and not partition.waits_for(self._session.follower_id)
         )
 
     # --- the answer -----------------------------------------------------------------------------

@@ -7,6 +7,8 @@ import sys
 
 import pytest
 
+from ottla.runtime.ambient import new_runtime
+from ottla.runtime.os_runtime import OsRuntime
 from ottla.sim import ProcessDied, SimRuntime, SimulatedCrash, World
 
 
@@ -119,6 +121,8 @@ def test_a_failed_background_task_is_kept_for_the_checker() -> None:
 
 PROGRAM = """
 import asyncio, sys
+from ottla.runtime.ambient import new_runtime
+from ottla.runtime.os_runtime import OsRuntime
 from ottla.sim import ProcessDied, World
 
 async def serve(runtime):
@@ -202,3 +206,32 @@ def test_the_trace_is_the_same_in_another_interpreter(hash_seed: str) -> None:
         check=True,
     )
     assert done.stdout.strip() == digest(11)
+
+
+def test_a_client_that_is_given_no_runtime_finds_the_machine_it_runs_on() -> None:
+    world = World(1)
+
+    async def main() -> None:
+        with pytest.raises(RuntimeError, match="needs a machine to run on"):
+            new_runtime()
+        machine = world.boot("a")
+
+        async def program() -> None:
+            found = new_runtime()
+            assert isinstance(found, SimRuntime)
+            assert found is not machine
+            assert found.process is machine.process
+            await found.close()
+
+        await machine.run(program())
+
+    world.run(main())
+
+
+def test_a_client_outside_of_a_simulation_gets_the_real_world() -> None:
+    async def main() -> None:
+        found = new_runtime()
+        assert isinstance(found, OsRuntime)
+        await found.close()
+
+    asyncio.run(main())

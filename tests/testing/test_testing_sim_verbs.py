@@ -231,6 +231,28 @@ def test_storms_make_trouble_until_the_calm() -> None:
     assert simulate(app, seed=5) == {"running", "stopped", "paused"}
 
 
+def test_a_second_storm_is_another_and_two_at_once_are_a_mistake() -> None:
+    async def app(cluster: SimulatedCluster) -> tuple[set[float], set[float]]:
+        async def stormy() -> set[float]:
+            began, moments = time.monotonic(), set()
+            cluster.storm(["kill"])
+            with pytest.raises(RuntimeError, match="a storm is on"):
+                cluster.storm()
+            for _ in range(600):
+                await asyncio.sleep(0.1)
+                if "stopped" in {node.state for node in cluster.nodes.values()}:
+                    moments.add(round(time.monotonic() - began, 1))
+            await cluster.calm()
+            return moments
+
+        return await stormy(), await stormy()
+
+    first, second = simulate(app, seed=5)
+    assert first
+    assert second
+    assert first != second
+
+
 # Parts of an application on machines of their own
 
 

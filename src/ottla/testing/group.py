@@ -36,10 +36,7 @@ class NodeGroup:
         by_node: Mapping[int, Mapping[str, object]],
         folder: str | None,
     ) -> None:
-        if not 1 <= count <= NODES_MAX:
-            raise ValueError(f"a cluster has 1 to {NODES_MAX} nodes, not {count}")
-        if unknown := set(by_node) - set(range(1, count + 1)):
-            raise ValueError(f"node_settings of {unknown}, but nodes are 1 to {count}")
+        check_nodes(count, by_node)
         self._count = count
         self._settings = as_texts(settings)
         self._by_node = {number: as_texts(one) for number, one in by_node.items()}
@@ -191,6 +188,13 @@ class NodeGroup:
     def _what_is_starting(self) -> str | None:
         starting = [str(one.number) for one in self._running() if one.node is None]
         return f"still starting: node {', '.join(starting)}" if starting else None
+
+
+def check_nodes(count: int, by_node: Mapping[int, object]) -> None:
+    if not 1 <= count <= NODES_MAX:
+        raise ValueError(f"a cluster has 1 to {NODES_MAX} nodes, not {count}")
+    if unknown := set(by_node) - set(range(1, count + 1)):
+        raise ValueError(f"node_settings of {unknown}, but nodes are 1 to {count}")
 
 
 def as_texts(settings: Mapping[str, object]) -> dict[str, str]:

@@ -7,7 +7,7 @@ from dataclasses import dataclass, field
 
 from ottla.config.copies import copies
 from ottla.sim.cluster.shape import STEADY, Layout, NodeShape
-from ottla.testing.group import NODES_MAX, as_texts
+from ottla.testing.group import as_texts, check_nodes
 
 
 @dataclass(frozen=True)
@@ -24,10 +24,7 @@ def sim_layout(
     by_node: Mapping[int, Mapping[str, object]],
 ) -> SimLayout:
     """What the test asks for wins."""
-    if not 1 <= count <= NODES_MAX:
-        raise ValueError(f"a cluster has 1 to {NODES_MAX} nodes, not {count}")
-    if unknown := set(by_node) - set(range(1, count + 1)):
-        raise ValueError(f"node_settings of {unknown}, but nodes are 1 to {count}")
+    check_nodes(count, by_node)
     told = {
         **STEADY,
         **copies(count),

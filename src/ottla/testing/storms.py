@@ -22,6 +22,7 @@ class Storms:
         self._hosts = [app]
         self._spared = {app}
         self._chance = world.chance("programs")
+        self._count = 0
         self._nemesis: Nemesis | None = None
         self._trouble: asyncio.Task[Any] | None = None
 
@@ -42,7 +43,9 @@ class Storms:
         self._trouble = self._world.loop.create_task(self._nemesis.run(), name="storm")
 
     def _made(self, kinds: Collection[str] | None) -> Nemesis:
-        storm = Storm(kinds=None if kinds is None else tuple(kinds))
+        self._count += 1
+        stream = f"nemesis {self._count}"
+        storm = Storm(kinds=None if kinds is None else tuple(kinds), stream=stream)
         nemesis = Nemesis(self._world, self._fleet, self._hosts, self._restart, storm)
         nemesis.spared = self._spared
         return nemesis

@@ -34,6 +34,8 @@ class Storm:
     """Between the beginnings of two, on average."""
     working: bool = True
     """With clients; without them only the state of the nodes is looked at."""
+    stream: str = "nemesis"
+    """Of chance: a second storm of the same run needs another, or it would be the first again."""
 
 
 class Nemesis:
@@ -46,7 +48,7 @@ class Nemesis:
         storm: Storm,
     ) -> None:
         self.world = world
-        self.chance: random.Random = world.chance("nemesis")
+        self.chance: random.Random = world.chance(storm.stream)
         self.count: dict[str, int] = {}
         self.spared: set[str] = set()
         """Clients that are not killed, only cut off."""

@@ -105,7 +105,6 @@ class Layout:
             "controller.listener.names": "CONTROLLER",
             "controller.quorum.voters": ",".join(voters),
             "log.dirs": DATA_DIR,
-            "broker.rack": RACKS[node.id % len(RACKS)],
         }
 
 
@@ -120,6 +119,9 @@ class Shape(Layout):
     @property
     def topics(self) -> tuple[TopicShape, ...]:
         return (self.plain, self.source, self.copy)
+
+    def node_settings(self, node: NodeShape) -> dict[str, str]:
+        return {**super().node_settings(node), "broker.rack": RACKS[node.id % len(RACKS)]}
 
     def __str__(self) -> str:
         kinds = [

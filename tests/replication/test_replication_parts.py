@@ -215,6 +215,19 @@ def test_a_session_that_is_over_begins_anew_with_everything() -> None:
     assert (again.session_id, again.epoch, set(again.named)) == (0, 0, {A})
 
 
+def test_a_session_without_an_answer_gives_its_place_to_the_next() -> None:
+    session = FollowerSession()
+    session.put(A, Position(0, -1, 3, 0))
+    session.request()
+    session.answered(ErrorCode.NONE, 77)
+    session.request()
+    session.reset()
+    again = session.request()
+    assert (again.session_id, again.epoch, set(again.named)) == (77, 0, {A})
+    assert session.answered(ErrorCode.NONE, 78)
+    assert session.request().session_id == 78
+
+
 def test_sessions_of_an_earlier_life_of_a_follower_go() -> None:
     cache = ReplicaSessionCache(random.Random(1))
     old = cache.create(2, broker_epoch=5)

@@ -85,18 +85,18 @@ class FollowerSession:
     def answered(self, error: ErrorCode, session_id: int) -> bool:
         """Take the head of an answer; False if the session is over and the answer holds nothing."""
         if error != ErrorCode.NONE:
-            self.reset(keep_id=error != ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
+            self.reset(gone=error == ErrorCode.FETCH_SESSION_ID_NOT_FOUND)
             return False
         if session_id == NO_SESSION:
-            self.reset()  # the leader has no room for a session: full requests it is
+            self.reset(gone=True)  # the leader has no room for a session: full requests it is
         else:
             self.id = session_id
             self._epoch = 1 if self._epoch == EPOCH_MAX else self._epoch + 1
         return True
 
-    def reset(self, *, keep_id: bool = False) -> None:
-        """Begin anew: no answer came, or one that cannot be trusted. With the old id, so that the
-        leader gives that session's place to the new one."""
-        if not keep_id:
+    def reset(self, *, gone: bool = False) -> None:
+        """Begin anew: no answer came, or one that cannot be trusted. With the old id, unless the
+        session is `gone`, so that the leader gives its place to the new one."""
+        if gone:
             self.id = NO_SESSION
         self._epoch = INITIAL_EPOCH

@@ -23,6 +23,10 @@ class Reader(Protocol):
         """Records were deleted: that is to be told soon."""
         ...
 
+    def replaced(self) -> None:
+        """Another session of the same follower is told of this partition from now on."""
+        ...
+
     def disturbed(self, partition: Partition) -> None:
         """This broker no longer leads it, or not in the same epoch, or it went offline."""
         ...

@@ -102,15 +102,12 @@ class FollowedPartition:
             if follower is not None and follower.end_offset == offset:
                 follower.was_at_end(session.fetched_ms)
         if not self.is_news:
-            self.is_news = True
-            session.news[self] = None
+            self._look_at_next()
         if session.waiting is not None:
             session.waiting.wake()
 
     def marked(self, partition: Partition) -> None:
-        if not self.is_news:
-            self.is_news = True
-            self.session.news[self] = None
+        self._look_at_next()
         if self.session.eager and self.session.waiting is not None:
             self.session.waiting.wake()
 
@@ -119,13 +116,22 @@ class FollowedPartition:
         if self.session.waiting is not None:
             self.session.waiting.hurry()
 
+    def replaced(self) -> None:
+        """By a request that was late, if this session is still in use: its next fetch takes the
+        partition back. Without waking anybody, or two sessions would wake each other for ever."""
+        self.moved = True
+        self._look_at_next()
+
     def disturbed(self, partition: Partition) -> None:
         self.moved = True
+        self._look_at_next()
+        if self.session.waiting is not None:
+            self.session.waiting.wake()
+
+    def _look_at_next(self) -> None:
         if not self.is_news:
             self.is_news = True
             self.session.news[self] = None
-        if self.session.waiting is not None:
-            self.session.waiting.wake()
 
 
 class ReplicaSession:
@@ -206,9 +212,9 @@ class ReplicaSessionCache:
     def create(self, follower_id: int, broker_epoch: int) -> ReplicaSession:
         for session in list(self._sessions.values()):
             if session.follower_id == follower_id and session.broker_epoch < broker_epoch:
-                del self._sessions[session.id]  # of an earlier life
+                self.close(session.id)  # of an earlier life
         if len(self._sessions) >= SESSIONS_MAX:
-            del self._sessions[next(iter(self._sessions))]
+            self.close(next(iter(self._sessions)))
         session_id = self._random.randrange(1, EPOCH_MAX)
         while session_id in self._sessions:
             session_id = self._random.randrange(1, EPOCH_MAX)
@@ -216,7 +222,10 @@ class ReplicaSessionCache:
         return created
 
     def close(self, session_id: int) -> None:
-        self._sessions.pop(session_id, None)
+        """What waits in it must not speak for the follower any more, who is elsewhere by now."""
+        session = self._sessions.pop(session_id, None)
+        if session is not None and session.waiting is not None:
+            session.waiting.overtaken()
 
     def resume(self, session_id: int, epoch: int, follower_id: int) -> ReplicaSession | ErrorCode:
         """The session of an incremental request, its epoch advanced; or why there is none."""

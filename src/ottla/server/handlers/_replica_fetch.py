@@ -215,7 +215,8 @@ class ReplicaFetch(Pending):
         """Tell the partition how far its follower is, unless it knows."""
         session = self._session
         readers = partition.readers
-        if not followed.moved and readers.get(session.follower_id) is followed:
+        known = readers.get(session.follower_id)
+        if not followed.moved and known is followed:
             return None
         parting = partition.take_fetch(
             FollowerFetch(
@@ -232,6 +233,8 @@ class ReplicaFetch(Pending):
             followed.moved = False
             if session.id != NO_SESSION:
                 readers[session.follower_id] = followed
+                if known is not None and known is not followed:
+                    known.replaced()
         return parting
 
     def _data(self, partition: Partition, followed: FollowedPartition) -> PartitionData:

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ottla.cli.reassign_plan import BadPlan, Placement, as_json, changes, from_json, make_plan
-from ottla.cli.reassign_work import throttled_replicas
+from ottla.cli.reassign_work import Copied, progress_of, throttled_replicas
 from ottla.client.values import TopicPartition
 
 
@@ -89,3 +89,12 @@ def test_only_what_moves_is_throttled() -> None:
     plan = places([1, 2], [2, 4], [4, 1])
     moves = changes(current, plan)
     assert throttled_replicas("t", current, moves) == ("1:2,1:3,2:3,2:1", "1:4,2:4")
+
+
+def test_progress_does_not_go_back_while_what_is_left_grows() -> None:
+    first, second = TopicPartition("t", 0), TopicPartition("t", 1)
+    seen = {first: Copied(90, 100), second: Copied(50, 100)}
+    assert progress_of(seen, [first, second]) == (2, 140, 200)
+    seen[second] = Copied(55, 120)  # the first has arrived, the other one is written to
+    assert progress_of(seen, [second]) == (1, 155, 220)
+    assert progress_of(seen, []) == (0, 220, 220)

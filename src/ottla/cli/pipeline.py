@@ -28,6 +28,26 @@ def pipeline() -> None:
         raise SparkMissing
 
 
+OwnBootstrap = Annotated[
+    str | None,
+    typer.Option(
+        "--bootstrap",
+        "--bootstrap-server",
+        "-b",
+        metavar="HOST:PORT,...",
+        envvar="OTTLA_BOOTSTRAP",
+        show_envvar=True,
+        help="Brokers to ask first; those in the file if not said, or localhost:9092.",
+    ),
+]
+Options = Annotated[
+    list[str] | None,
+    typer.Option(
+        "--option", metavar="KEY=VALUE", help="Option of Spark (spark.*) or of clients (kafka.*)."
+    ),
+]
+
+
 @app.command()
 def run(
     file: Annotated[Path, typer.Argument(metavar="FILE", show_default=False)],
@@ -47,26 +67,8 @@ def run(
         str | None,
         typer.Option("--trigger", metavar="TIME", help="Least time between batches: '1 second'."),
     ] = None,
-    bootstrap: Annotated[
-        str | None,
-        typer.Option(
-            "--bootstrap",
-            "--bootstrap-server",
-            "-b",
-            metavar="HOST:PORT,...",
-            envvar="OTTLA_BOOTSTRAP",
-            show_envvar=True,
-            help="Brokers to ask first; those in the file if not said, or localhost:9092.",
-        ),
-    ] = None,
-    options: Annotated[
-        list[str] | None,
-        typer.Option(
-            "--option",
-            metavar="KEY=VALUE",
-            help="Option of Spark (spark.*) or of clients (kafka.*).",
-        ),
-    ] = None,
+    bootstrap: OwnBootstrap = None,
+    options: Options = None,
     checkpoints: Annotated[
         str | None,
         typer.Option(

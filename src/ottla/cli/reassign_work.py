@@ -4,7 +4,7 @@ away."""
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
 from typing import NamedTuple
 
 from ottla.client.admin.admin import Admin
@@ -28,6 +28,13 @@ class Progress(NamedTuple):
     """Partitions that are not done."""
     bytes_copied: int
     bytes_total: int
+
+
+class Copied(NamedTuple):
+    """Bytes of one partition that moves."""
+
+    done: int
+    whole: int
 
 
 async def placement_of(
@@ -151,17 +158,22 @@ async def watch(
 ) -> None:
     """Return when none of these is moving any more; `report` is told how far they have come."""
     wanted = sorted(set(partitions))
-    total = 0
+    seen: dict[TopicPartition, Copied] = {}
     while True:
         moving = await admin.list_partition_reassignments(wanted)
-        progress = await measure(admin, moving)
-        # What is done has been copied whole: the total does not shrink with it.
-        total = max(total, progress.bytes_total)
-        done = total - progress.bytes_total
-        report(Progress(len(moving), done + progress.bytes_copied, total))
+        seen |= await measure(admin, moving)
+        report(progress_of(seen, moving))
         if not moving:
             return
         await asyncio.sleep(POLL_S)
+
+
+def progress_of(
+    seen: Mapping[TopicPartition, Copied], moving: Collection[TopicPartition]
+) -> Progress:
+    """Of all that were `seen` moving. What is not `moving` any more has been copied whole."""
+    copied = sum(one.done if at in moving else one.whole for at, one in seen.items())
+    return Progress(len(moving), copied, sum(one.whole for one in seen.values()))
 
 
 async def let_first_lead(admin: Admin, partitions: Iterable[TopicPartition]) -> None:
@@ -170,20 +182,21 @@ async def let_first_lead(admin: Admin, partitions: Iterable[TopicPartition]) -> 
         await admin.elect_leaders(wanted)
 
 
-async def measure(admin: Admin, moving: Mapping[TopicPartition, Reassignment]) -> Progress:
+async def measure(
+    admin: Admin, moving: Mapping[TopicPartition, Reassignment]
+) -> dict[TopicPartition, Copied]:
     """Each replica that is being added copies as much as the largest replica has."""
     if not moving:
-        return Progress(0, 0, 0)
+        return {}
     sizes: dict[tuple[TopicPartition, int], int] = {}
     for folder in await admin.describe_log_dirs(partitions=moving):
         for replica in folder.replicas:
             if not replica.is_future:
                 where = TopicPartition(replica.topic, replica.partition)
                 sizes[where, folder.broker] = replica.size_bytes
-    copied = total = 0
+    found = {}
     for one, move in moving.items():
         whole = max((sizes.get((one, broker), 0) for broker in move.replicas), default=0)
-        for broker in move.adding:
-            total += whole
-            copied += min(whole, sizes.get((one, broker), 0))
-    return Progress(len(moving), copied, total)
+        done = sum(min(whole, sizes.get((one, broker), 0)) for broker in move.adding)
+        found[one] = Copied(done, whole * len(move.adding))
+    return found

@@ -20,6 +20,26 @@ Config: TypeAlias = Annotated[
 ]
 
 
+InitialControllers = Annotated[
+    str | None,
+    typer.Option(
+        "--initial-controllers",
+        "-I",
+        metavar="ID@HOST:PORT:DIRECTORY,...",
+        help="The first voters; give all nodes the same.",
+    ),
+]
+NoInitialControllers = Annotated[
+    bool,
+    typer.Option(
+        "--no-initial-controllers",
+        "-N",
+        help="The voters are found at controller.quorum.bootstrap.servers; this node may join "
+        "them later.",
+    ),
+]
+
+
 @app.command("format")
 def format_(
     config: Config,
@@ -32,24 +52,8 @@ def format_(
     standalone: Annotated[
         bool, typer.Option("--standalone", "-s", help="This controller is the first voter, alone.")
     ] = False,
-    initial_controllers: Annotated[
-        str | None,
-        typer.Option(
-            "--initial-controllers",
-            "-I",
-            metavar="ID@HOST:PORT:DIRECTORY,...",
-            help="The first voters; give all nodes the same.",
-        ),
-    ] = None,
-    no_initial_controllers: Annotated[
-        bool,
-        typer.Option(
-            "--no-initial-controllers",
-            "-N",
-            help="The voters are found at controller.quorum.bootstrap.servers; this node may join "
-            "them later.",
-        ),
-    ] = False,
+    initial_controllers: InitialControllers = None,
+    no_initial_controllers: NoInitialControllers = False,
     ignore_formatted: Annotated[
         bool,
         typer.Option("--ignore-formatted", "-g", help="Leave formatted folders as they are."),

@@ -31,6 +31,18 @@ NOTE_EVERY = 10
 """Looks between two lines of progress, where no bar can be drawn."""
 
 
+PlanFile = Annotated[
+    Path | None,
+    typer.Option("--plan", metavar="FILE", help="A plan as JSON, instead of a made one."),
+]
+ThrottleRate = Annotated[
+    int | None,
+    typer.Option(
+        "--throttle", metavar="BYTES", min=1, help="At most so many bytes a second and broker."
+    ),
+]
+
+
 def reassign(
     topics: Annotated[
         list[str] | None,
@@ -44,19 +56,11 @@ def reassign(
     replication_factor: Annotated[
         int | None, typer.Option("--replication-factor", "-r", min=1, help="As many copies.")
     ] = None,
-    plan: Annotated[
-        Path | None,
-        typer.Option("--plan", metavar="FILE", help="A plan as JSON, instead of a made one."),
-    ] = None,
+    plan: PlanFile = None,
     execute: Annotated[
         bool, typer.Option("--execute", help="Do it; without this the plan is only shown.")
     ] = False,
-    throttle: Annotated[
-        int | None,
-        typer.Option(
-            "--throttle", metavar="BYTES", min=1, help="At most so many bytes a second and broker."
-        ),
-    ] = None,
+    throttle: ThrottleRate = None,
     wait: Annotated[
         bool, typer.Option("--wait/--no-wait", help="Wait for the end, with --execute.")
     ] = True,

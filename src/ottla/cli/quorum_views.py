@@ -18,8 +18,8 @@ if TYPE_CHECKING:
     from ottla.client.network.cluster import Cluster
     from ottla.client.network.metadata import Broker
 
-ANSWER_S: Final = 4.0
-"""A broker of ours gives up waiting for a controller after three seconds, and says so."""
+ANSWER_S: Final = 2.5
+"""A broker of ours gives up waiting for a controller after two seconds, and says so."""
 
 
 class QuorumView(NamedTuple):

@@ -15,7 +15,7 @@ from ottla.raft.ids import CLUSTER_METADATA
 from ottla.server.context import RequestContext
 from ottla.server.handlers._quorum import ask
 
-PATIENCE_MS: Final = 3_000
+PATIENCE_MS: Final = 2_000
 """So long a broker waits for a controller to lead. Whoever asks wants to know how the controllers
 are doing, so that nobody leads them is worth an answer."""
 

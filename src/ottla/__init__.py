@@ -42,6 +42,7 @@ if TYPE_CHECKING:
     from ottla.client.admin.quotas import QuotaName as QuotaName
     from ottla.client.admin.reassignments import Reassignment as Reassignment
     from ottla.client.admin.topics import CreatedTopic as CreatedTopic
+    from ottla.client.admin.topics import EligibleLeaders as EligibleLeaders
     from ottla.client.admin.topics import NewTopic as NewTopic
     from ottla.client.admin.transaction_values import ActiveProducer as ActiveProducer
     from ottla.client.admin.transaction_values import DescribedTransaction as DescribedTransaction
@@ -161,7 +162,7 @@ _HOMES = {
     "ottla.client.admin.quorum": "DescribedQuorum QuorumMember",
     "ottla.client.admin.quotas": "QuotaEntity QuotaName",
     "ottla.client.admin.reassignments": "Reassignment",
-    "ottla.client.admin.topics": "CreatedTopic NewTopic",
+    "ottla.client.admin.topics": "CreatedTopic EligibleLeaders NewTopic",
     "ottla.client.admin.transaction_values": (
         "ActiveProducer DescribedTransaction FencedProducer HangingTransaction ListedTransaction"
     ),

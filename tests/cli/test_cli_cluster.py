@@ -26,7 +26,9 @@ from ottla.cli.cluster_status import (
     partitions_in_need,
 )
 from ottla.client.admin.quorum import DescribedQuorum, QuorumMember
+from ottla.client.admin.topics import EligibleLeaders
 from ottla.client.network.metadata import Broker, Partition, Topic
+from ottla.client.values import TopicPartition
 
 pytestmark = pytest.mark.ottla_only
 
@@ -361,3 +363,13 @@ def test_partitions_are_sorted_by_their_need() -> None:
     )
     found = {one.partition: one.problem for one in partitions_in_need([topic], {"t": 2})}
     assert found == {1: UNDER_REPLICATED, 2: UNDER_MIN_ISR, 3: NO_LEADER}
+
+
+def test_a_partition_that_nobody_leads_names_whom_it_waits_for() -> None:
+    topic = Topic("t", bytes(16), False, tuple(Partition(n, -1, 0, (1, 2), (), ()) for n in (0, 1)))
+    known = {
+        TopicPartition("t", 0): EligibleLeaders((2,), (1,)),
+        TopicPartition("t", 1): EligibleLeaders((), (1,)),
+    }
+    found = partitions_in_need([topic], {"t": 2}, known)
+    assert [one.waits_for for one in found] == [(2,), (1,)]

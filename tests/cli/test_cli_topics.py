@@ -15,6 +15,7 @@ def test_a_topic_is_created_listed_described_and_deleted(ottla: Run, topic: str)
     assert described["topic_id"] == made[0]["topic_id"]
     assert [p["partition"] for p in described["partitions"]] == [0, 1, 2]
     assert all(p["leader"] in p["in_sync"] for p in described["partitions"])
+    assert all(p["eligible_leader_replicas"] == [] for p in described["partitions"])
     assert ottla("topics", "delete", topic).code == 0
     eventually(lambda: topic not in ottla("topics", "list", "--names").text.split())
 

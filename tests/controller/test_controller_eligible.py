@@ -23,6 +23,7 @@ from ottla.controller.config_rules import ConfigRules
 from ottla.controller.elect_leaders import elect_leaders
 from ottla.controller.eligible import explicit_min_isr, level_changed, min_isr_by_topic
 from ottla.controller.feature_levels import update_features
+from ottla.controller.reassignments import alter_reassignments
 from ottla.controller.unclean import elections_by_topic
 from ottla.metadata.decision import Decision
 from ottla.metadata.features import ELR_VERSION_FEATURE
@@ -30,9 +31,16 @@ from ottla.metadata.image import NO_LEADER, MetadataImage
 from ottla.metadata.resources import CLUSTER_DEFAULT, ConfigResource, ResourceType
 from ottla.metadata.snapshot import image_records
 from ottla.protocol.errors import ErrorCode
+from ottla.protocol.messages.alter_partition_reassignments import (
+    AlterPartitionReassignmentsRequest,
+    AlterPartitionReassignmentsResponse,
+    ReassignablePartition,
+    ReassignableTopic,
+)
 from ottla.protocol.messages.elect_leaders import ElectLeadersRequest
 from ottla.protocol.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
 from ottla.protocol.metadata_records.clear_elr_record import ClearElrRecord
+from ottla.protocol.metadata_records.partition_change_record import PartitionChangeRecord
 
 MIN_ISR = "min.insync.replicas"
 TOPIC: ConfigResource = (ResourceType.TOPIC, "t")
@@ -72,6 +80,16 @@ def levelled(image: MetadataImage, level: int) -> MetadataImage:
     )
     levels, _ = update_features(image, UpdateFeaturesRequest(feature_updates=[update]))
     return applied(image, Decision([*level_changed(image, levels, CONFIG), *levels], None))
+
+
+def moved(
+    image: MetadataImage, replicas: list[int] | None
+) -> Decision[AlterPartitionReassignmentsResponse]:
+    wanted = ReassignablePartition(partition_index=0, replicas=replicas)
+    request = AlterPartitionReassignmentsRequest(
+        topics=[ReassignableTopic(name="t", partitions=[wanted])]
+    )
+    return alter_reassignments(image, request, elections_by_topic(image, CONFIG))
 
 
 def test_who_leaves_while_enough_are_in_sync_is_not_eligible():
@@ -191,6 +209,18 @@ def test_the_broker_beside_the_only_controller_leaves_to_the_eligible_what_it_ma
     epoch = image.brokers[1].epoch
     clean = started(image, registration(1, incarnation=9, previous_epoch=epoch))
     assert state(clean) == (1, (1,), (2,), ())
+
+
+def test_a_cancelled_move_does_not_give_up_the_last_but_one_that_has_everything():
+    image = placed(cluster(1, 2, 3), 1, 2, min_insync_replicas="2")
+    image = fenced(applied(image, moved(image, [3, 1, 2])), 2)
+    change = PartitionChangeRecord(
+        topic_id=image.topics["t"].id, partition_id=0, isr=[1, 3], eligible_leader_replicas=[]
+    )
+    image = applied(image, Decision([change], None))
+    refused = moved(image, None)
+    code = refused.response.responses[0].partitions[0].error_code
+    assert (code, refused.records) == (ErrorCode.INVALID_REPLICA_ASSIGNMENT, [])
 
 
 def test_kafkas_record_clears_a_topic_or_all_and_snapshots_keep_what_there_is():

@@ -12,7 +12,8 @@ from typing import Any
 import pytest
 from replicated import create, followers_of, isr, leader_of, node, produce, replica, until
 
-from ottla import Consumer, Producer, TopicPartition
+from ottla import Admin, Consumer, Producer, TopicPartition
+from ottla.client.admin.topics import EligibleLeaders
 from ottla.metadata.image import PartitionImage
 from ottla.protocol.uuids import random_uuid
 from ottla.runtime.os_disk import OsDisk
@@ -108,7 +109,10 @@ def test_the_last_in_sync_loses_its_end_comes_back_first_and_does_not_lead() -> 
         await cluster.kill(last)
         cut(cluster, last, 100)
         await cluster.start(last, gone)
-        await asyncio.sleep(4)
+        await until(lambda: newest(cluster).last_known_elr == (last,))
+        async with Admin(bootstrap_servers=cluster.bootstrap_servers) as admin:
+            found = await admin.describe_eligible_leaders()
+            assert found[TopicPartition("t", 0)] == EligibleLeaders((eligible,), (last,))
         assert cluster.leader_of("t") is None
         await cluster.start(eligible)
         await until(lambda: cluster.leader_of("t") == eligible)

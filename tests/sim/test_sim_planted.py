@@ -1,10 +1,11 @@
-"""Proof that the simulation can fail: each of five planted bugs is found within a few seeds."""
+"""Proof that the simulation can fail: each of six planted bugs is found within a few seeds."""
 
 from types import ModuleType
 from typing import Any
 
 import planted_early_ack
 import planted_forgotten_abort
+import planted_lost_end
 import planted_removed_replica
 import planted_truncation
 import planted_vote
@@ -17,6 +18,7 @@ from ottla.sim.scenarios.cluster import play
 DEATHS = Storm(30.0, ("kill", "isolate", "freeze", "cut_pair"), 1.0)
 RESTARTS = Storm(40.0, ("kill", "restart", "freeze"), 0.7)
 ELECTIONS = Storm(60.0, ("swap_majorities",), 2.0, working=False)
+LAST_STANDING = Storm(90.0, ("fail_last",), 1.0)
 CALM = Storm(30.0)
 
 
@@ -53,6 +55,13 @@ CALM = Storm(30.0)
             id="counts a removed replica",
         ),
         pytest.param(
+            planted_lost_end,
+            5,
+            {"nodes": 3, "synced": False, "storm": LAST_STANDING},
+            "is committed|lost write",
+            id="counts on what lost power",
+        ),
+        pytest.param(
             planted_forgotten_abort, 3, {"storm": CALM}, "aborted read", id="forgets an abort"
         ),
     ],
@@ -63,6 +72,12 @@ def test_a_planted_bug_is_found(
     bug.plant(monkeypatch)
     with pytest.raises(Violation, match=sign):
         play_all(range(1, seeds + 1), how)
+
+
+@pytest.mark.timeout(300)
+@pytest.mark.parametrize("seed", [pytest.param(7, id="a move is cancelled meanwhile"), 1])
+def test_the_last_in_sync_may_lose_power_where_others_are_eligible(seed: int) -> None:
+    play(seed, nodes=3, synced=False, storm=LAST_STANDING)
 
 
 def play_all(seeds: range, how: dict[str, Any]) -> None:

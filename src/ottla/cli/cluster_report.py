@@ -71,8 +71,10 @@ def _print_partitions(stock: Stock, all_partitions: bool) -> None:
     if not stock.in_need:
         return
     shown = stock.in_need if all_partitions else stock.in_need[:SHOWN_MAX]
+    waits = any(one.waits_for for one in shown)
     print_table(
-        ("partition", "problem", "leader", "replicas", "in sync", "missing"),
+        ("partition", "problem", "leader", "replicas", "in sync", "missing")
+        + (("waits for",) if waits else ()),
         [
             (
                 f"{one.topic}-{one.partition}",
@@ -81,6 +83,7 @@ def _print_partitions(stock: Stock, all_partitions: bool) -> None:
                 one.replicas,
                 one.in_sync,
                 one.missing,
+                *((one.waits_for or None,) if waits else ()),
             )
             for one in shown
         ],

@@ -11,8 +11,10 @@ from ottla.cli.quorum_views import QuorumView, ask_all, told
 from ottla.client.admin.admin import Admin
 from ottla.client.admin.configs import ConfigResource, ResourceType
 from ottla.client.admin.quorum import DescribedQuorum
+from ottla.client.admin.topics import EligibleLeaders
 from ottla.client.errors import UnsupportedVersion
 from ottla.client.network.metadata import Broker, Topic
+from ottla.client.values import TopicPartition
 from ottla.protocol.errors import KafkaError
 from ottla.runtime.clock import SystemClock
 
@@ -22,6 +24,7 @@ if TYPE_CHECKING:
 
 SILENT_MS: Final = 3_000
 """Who has not fetched metadata for so long is not just between two fetches."""
+NONE_ELIGIBLE: Final[Mapping[TopicPartition, EligibleLeaders]] = {}
 MIN_ISR: Final = "min.insync.replicas"
 NO_LEADER: Final = "no leader"
 UNDER_MIN_ISR: Final = "fewer in sync than min.insync.replicas"
@@ -52,6 +55,8 @@ class PartitionInNeed:
     replicas: tuple[int, ...]
     in_sync: tuple[int, ...]
     missing: tuple[int, ...]
+    waits_for: tuple[int, ...] = ()
+    """Without a leader: the first of these that is there will lead."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -110,7 +115,9 @@ async def take_stock(cluster: Cluster) -> Stock:
         tuple(broker_states(there.brokers.values(), topics, quorum, now_ms)),
         len(topics),
         sum(len(topic.partitions) for topic in topics),
-        tuple(partitions_in_need(needy, await _min_isr(admin, needy))),
+        tuple(
+            partitions_in_need(needy, await _min_isr(admin, needy), await _eligible(admin, needy))
+        ),
         tuple(views),
     )
 
@@ -124,6 +131,12 @@ async def _quorum(
     except UnsupportedVersion:
         return None, []
     return (found, []) if isinstance(found, DescribedQuorum) else (None, found)
+
+
+async def _eligible(admin: Admin, topics: Sequence[Topic]) -> dict[TopicPartition, EligibleLeaders]:
+    """Asked for only where nobody leads."""
+    names = [topic.name for topic in topics if any(p.leader < 0 for p in topic.partitions)]
+    return await admin.describe_eligible_leaders(names)
 
 
 async def _min_isr(admin: Admin, topics: Sequence[Topic]) -> dict[str, int]:
@@ -229,7 +242,9 @@ def _is_short(partition: Any) -> bool:
 
 
 def partitions_in_need(
-    topics: Iterable[Topic], min_isr: Mapping[str, int]
+    topics: Iterable[Topic],
+    min_isr: Mapping[str, int],
+    eligible: Mapping[TopicPartition, EligibleLeaders] = NONE_ELIGIBLE,
 ) -> Iterable[PartitionInNeed]:
     for topic in topics:
         for partition in filter(_is_short, topic.partitions):
@@ -247,7 +262,15 @@ def partitions_in_need(
                 partition.replicas,
                 partition.isr,
                 tuple(b for b in partition.replicas if b not in partition.isr),
+                _waits_for(partition, eligible.get(TopicPartition(topic.name, partition.index))),
             )
+
+
+def _waits_for(partition: Any, found: EligibleLeaders | None) -> tuple[int, ...]:
+    if partition.leader >= 0:
+        return ()
+    others = () if found is None else found.eligible or found.last_known
+    return partition.isr or others
 
 
 # --- for scripts --------------------------------------------------------------------------------

@@ -26,7 +26,7 @@ from ottla.cli.topic_reassign import reassign
 
 if TYPE_CHECKING:
     from ottla.client.admin.admin import Admin
-    from ottla.client.admin.topics import CreatedTopic
+    from ottla.client.admin.topics import CreatedTopic, EligibleLeaders
     from ottla.client.network.metadata import Partition, Topic
     from ottla.protocol.errors import KafkaError
 
@@ -220,6 +220,8 @@ def describe(
     - `ottla topics describe --under-replicated`
     """
     from ottla.cli.output import print_json, print_line, print_table
+    from ottla.cli.session import with_admin
+    from ottla.client.values import TopicPartition
     from ottla.protocol.uuids import to_text
 
     def wanted(partition: Partition) -> bool:
@@ -231,9 +233,21 @@ def describe(
     filtered = under_replicated or unavailable
     shown = [(topic, [p for p in topic.partitions if wanted(p)]) for topic in topics]
     shown = [(topic, parts) for topic, parts in shown if parts or not filtered]
+    found = [topic.name for topic, _ in shown]
+    others = with_admin(
+        bootstrap, lambda admin: admin.describe_eligible_leaders(found), timeout_ms=timeout_ms
+    )
     if as_json:
         print_json(
-            [{**_summary(topic), "partitions": [_row(p) for p in parts]} for topic, parts in shown]
+            [
+                {
+                    **_summary(topic),
+                    "partitions": [
+                        _row(p, others.get(TopicPartition(topic.name, p.index))) for p in parts
+                    ],
+                }
+                for topic, parts in shown
+            ]
         )
         return
     for topic, parts in shown:
@@ -242,7 +256,8 @@ def describe(
             f"replication factor {topic.replication_factor}"
         )
         print_table(
-            ("partition", "leader", "epoch", "replicas", "in sync", "offline"),
+            ("partition", "leader", "epoch", "replicas", "in sync", "offline")
+            + (("eligible", "led last") if others else ()),
             [
                 (
                     p.index,
@@ -252,6 +267,7 @@ def describe(
                     p.isr,
                     p.offline or None,
                 )
+                + (_eligible(others.get(TopicPartition(topic.name, p.index))) if others else ())
                 for p in parts
             ],
         )
@@ -460,12 +476,18 @@ def _summary(topic: Topic) -> dict[str, Any]:
     }
 
 
-def _row(partition: Partition) -> dict[str, Any]:
+def _eligible(found: EligibleLeaders | None) -> tuple[object, object]:
+    return (None, None) if found is None else (found.eligible or None, found.last_known or None)
+
+
+def _row(partition: Partition, others: EligibleLeaders | None) -> dict[str, Any]:
     return {
         "partition": partition.index,
         "leader": partition.leader if partition.leader >= 0 else None,
         "leader_epoch": partition.leader_epoch,
         "replicas": list(partition.replicas),
         "in_sync": list(partition.isr),
+        "eligible_leader_replicas": [] if others is None else list(others.eligible),
+        "last_known_elr": [] if others is None else list(others.last_known),
         "offline": list(partition.offline),
     }

@@ -122,7 +122,7 @@ def _alter(
         )
     min_isr = min_isr_by_topic(image)(name)
     if wanted.replicas is None:
-        target = _cancelled(name, partition, election)
+        target = _cancelled(name, partition, election, min_isr)
         return change_partition(
             topic.id, partition, image.brokers, target, election=election, min_isr=min_isr
         )
@@ -143,7 +143,7 @@ def _reassigned(partition: PartitionImage, wanted: tuple[int, ...]) -> Target:
     return Target.of(partition)._replace(replicas=replicas, adding=adding, removing=removing)
 
 
-def _cancelled(name: str, partition: PartitionImage, election: Election) -> Target:
+def _cancelled(name: str, partition: PartitionImage, election: Election, min_isr: int) -> Target:
     """Back to the replicas before. It may need an unclean election, where all others were lost."""
     if not partition.is_reassigned:
         raise KafkaError(ErrorCode.NO_REASSIGNMENT_IN_PROGRESS)
@@ -154,6 +154,17 @@ def _cancelled(name: str, partition: PartitionImage, election: Election) -> Targ
             ErrorCode.INVALID_REPLICA_ASSIGNMENT,
             f"Unable to revert partition assignment for {name}:{partition.index} because it "
             "would require an unclean leader election.",
+        )
+    complete = {*partition.isr, *partition.eligible_leader_replicas}
+    kept = complete.intersection(replicas)
+    needed = min(min_isr, len(replicas))
+    if len(kept) < min(needed, len(complete)) and election is not Election.UNCLEAN:
+        # Kafka would go on with less than what min.insync.replicas promised when it was written.
+        raise KafkaError(
+            ErrorCode.INVALID_REPLICA_ASSIGNMENT,
+            f"Unable to revert partition assignment for {name}:{partition.index} because of the "
+            f"replicas to go back to only {sorted(kept)} have all acknowledged records, fewer "
+            f"than min.insync.replicas={min_isr}: wait until more of them are in sync.",
         )
     return Target.of(partition)._replace(
         isr=isr or replicas[:1], replicas=replicas, adding=(), removing=()

@@ -5,8 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 
 from ottla.blocking.admin.calls import AdminCalls
-from ottla.client.admin.topics import SERVER_DEFAULT, CreatedTopic, NewTopic
+from ottla.client.admin.topics import SERVER_DEFAULT, CreatedTopic, EligibleLeaders, NewTopic
 from ottla.client.network.metadata import Topic
+from ottla.client.values import TopicPartition
 from ottla.protocol.errors import KafkaError
 
 
@@ -16,6 +17,11 @@ class TopicCalls(AdminCalls):
 
     def describe_topics(self, names: Iterable[str] | None = None) -> dict[str, Topic | KafkaError]:
         return self._call(lambda: self._admin.describe_topics(names))
+
+    def describe_eligible_leaders(
+        self, names: Iterable[str] | None = None
+    ) -> dict[TopicPartition, EligibleLeaders]:
+        return self._call(lambda: self._admin.describe_eligible_leaders(names))
 
     def describe_topic(self, name: str) -> Topic:
         return self._call(lambda: self._admin.describe_topic(name))

@@ -7,9 +7,10 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
 from ottla.client.admin.part import AdminPart
-from ottla.client.errors import TopicMissing
+from ottla.client.errors import TopicMissing, UnsupportedVersion
 from ottla.client.network.coordinators import error_of
 from ottla.client.network.metadata import Topic
+from ottla.client.values import TopicPartition
 from ottla.protocol.errors import ErrorCode, KafkaError
 from ottla.protocol.uuids import ZERO_UUID
 
@@ -43,6 +44,17 @@ class CreatedTopic:
     replication_factor: int | None
 
 
+@dataclass(frozen=True, slots=True)
+class EligibleLeaders:
+    """Who may lead a partition without being in sync (KIP-966)."""
+
+    eligible: tuple[int, ...]
+    """They have all that is committed: the first of them that is there leads if nobody is in sync.
+    """
+    last_known: tuple[int, ...]
+    """While nobody leads: whom to wait for if nobody is eligible either."""
+
+
 class TopicAdmin(AdminPart):
     # Which there are
 
@@ -74,6 +86,40 @@ class TopicAdmin(AdminPart):
             if found.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
                 raise TopicMissing(name)
             raise found
+        return found
+
+    async def describe_eligible_leaders(
+        self, names: Iterable[str] | None = None
+    ) -> dict[TopicPartition, EligibleLeaders]:
+        """Of the named topics, or all: the partitions that somebody is eligible for or that nobody
+        leads. None in a cluster that does not tell.
+
+        >>> waiting = await admin.describe_eligible_leaders(["payments"])
+        """
+        from ottla.protocol.messages.describe_topic_partitions import (
+            DescribeTopicPartitionsRequest,
+            TopicRequest,
+        )
+
+        wanted = [TopicRequest(name=name) for name in names or ()]
+        request = DescribeTopicPartitionsRequest(topics=wanted)
+        found: dict[TopicPartition, EligibleLeaders] = {}
+        while names is None or wanted:
+            try:
+                response = await self._ask_any(request)
+            except UnsupportedVersion:
+                return {}
+            for topic in response.topics:
+                for part in topic.partitions:
+                    eligible = tuple(part.eligible_leader_replicas or ())
+                    last_known = tuple(part.last_known_elr or ())
+                    if eligible or last_known:
+                        where = TopicPartition(topic.name, part.partition_index)
+                        found[where] = EligibleLeaders(eligible, last_known)
+            if response.next_cursor is None:
+                break
+            request.cursor = response.next_cursor
+            request.topics = [one for one in wanted if one.name >= request.cursor.topic_name]
         return found
 
     # Changes

@@ -79,6 +79,7 @@ class Nemesis:
             outages.flip_bits,
             self._power.fail_power,
             self._power.fail_disk,
+            self._power.fail_last,
             self._power.swap_majorities,
             self._kill_client,
             self._cut_client,

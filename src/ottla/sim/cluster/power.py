@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import asyncio
 import random
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from itertools import combinations
 
 from ottla.metadata.image import EMPTY_IMAGE, MetadataImage
@@ -18,6 +18,8 @@ CALM_S_MAX = 25.0
 FORGET_S_MAX = 40.0
 LOOK_EVERY_S = 0.25
 BROKEN_S = 4.0
+AWAY_S = 6.0
+"""Mostly long enough for a session to end, and for followers to count as lagging."""
 ELECTION_S = 8.0
 WATCH_S = 0.0005
 """A vote counts for more within a millisecond or two: then the next write to the disk covers it."""
@@ -61,6 +63,35 @@ class PowerFailures:
                     await self._outages.start_again(node_id)
         elif victims := await self._calm_victims():
             await self._lose(victims[:1], broken_first=True)
+
+    async def fail_last(self) -> None:
+        """Brokers stop in good order or are cut off, some or all but one, and so leave the ISRs.
+        Then one that stayed loses its power; they come back in any order."""
+        if self._fleet.shape.synced or not promises.keeps_eligible(self._newest()):
+            return
+        victims = (await self._calm_victims())[:1]
+        if not victims:
+            return
+        others = [node.id for node in self._fleet.shape.brokers if node.id not in victims]
+        self._chance.shuffle(others)
+        leaving = others[: self._chance.randint(1, len(others))]
+        try:
+            for node_id in leaving:
+                await self._see_off(node_id)
+            await asyncio.sleep(self._chance.expovariate(1.0) * AWAY_S)
+        except BaseException:
+            self.wants_calm = False
+            raise
+        await self._lose(victims, broken_first=False, away=leaving)
+
+    async def _see_off(self, node_id: int) -> None:
+        if self._chance.random() < 0.6:
+            await self._fleet.stop(node_id)
+            return
+        for host in self._fleet.hosts.values():
+            if host != self._fleet.hosts[node_id]:
+                self._world.network.partition(self._fleet.hosts[node_id], host)
+        await asyncio.sleep(self._chance.expovariate(1.0) * AWAY_S)
 
     async def _break(self, node_id: int) -> None:
         machine = self._world.machine(self._fleet.hosts[node_id])
@@ -166,14 +197,21 @@ class PowerFailures:
     def _newest(self) -> MetadataImage:
         return max(self.images(), key=lambda image: image.offset, default=EMPTY_IMAGE)
 
-    async def _lose(self, victims: list[int], *, broken_first: bool) -> None:
+    async def _lose(
+        self, victims: list[int], *, broken_first: bool, away: Sequence[int] = ()
+    ) -> None:
         epochs = {node: broker.epoch for node, broker in self._newest().brokers.items()}
         try:
             if broken_first:
                 await self._break(victims[0])
             for node_id in victims:
                 self._fleet.kill(node_id, power_loss=True)
-            for node_id in victims:
+            back = [*victims, *away]
+            if away:
+                self._chance.shuffle(back)
+            for node_id in back:
+                for host in self._fleet.hosts.values() if away else ():
+                    self._world.network.heal(self._fleet.hosts[node_id], host)
                 await self._outages.start_again(node_id)
             for _ in range(int(FORGET_S_MAX / LOOK_EVERY_S)):
                 if promises.forgotten_by(self._newest(), victims, epochs):

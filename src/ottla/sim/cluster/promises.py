@@ -7,16 +7,23 @@ Records are another matter. With flush.messages=1 a record is synced wherever it
 may fail everywhere at once. With Kafka's default it is not: a replica that lost power comes back
 with less than it had acknowledged, and what makes up for it is another member of the ISR that did
 not. So power may fail on brokers only as long as every partition keeps a member of its ISR that
-runs on, in touch with the controller, until the others are out of that ISR. (While the ISR is full
-that is more than "fewer than min.insync.replicas brokers". Once it has shrunk to one, that one
-broker's power is all there is, whatever min.insync.replicas says.) A disk that fails counts as lost
-power.
+runs on, in touch with the controller, until the others are out of that ISR. While the ISR is full
+that is more than "fewer than min.insync.replicas brokers".
+
+Once it has shrunk below min.insync.replicas nothing is acknowledged, and those that left it since
+then (in good order, or because they were cut off) are in the ELR, with all that was. So where
+min.insync.replicas is 2 or more, power may fail on one broker at any time, whatever the size of the
+ISR, provided that nobody else of ISR and ELR is killed until the controller has taken that one out
+of both. With min.insync.replicas=1 a leader alone goes on, and its power is all there is.
+
+A disk that fails counts as lost power.
 """
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 
+from ottla.controller.eligible import min_isr_by_topic
 from ottla.metadata.image import MetadataImage, PartitionImage
 
 
@@ -31,6 +38,12 @@ def is_whole(image: MetadataImage) -> bool:
         part.leader >= 0 and len(part.isr) > 1 and set(part.isr) == set(part.replicas)
         for part in _partitions(image)
     )
+
+
+def keeps_eligible(image: MetadataImage) -> bool:
+    """Whether one broker may lose power however few are in sync."""
+    min_isr_of = min_isr_by_topic(image)
+    return all(min_isr_of(topic) > 1 for topic in image.topics)
 
 
 def counted_on(part: PartitionImage) -> tuple[int, ...]:

@@ -83,6 +83,7 @@ ADMIN_CALLS: dict[str, AdminCall] = {
     "describe_producers": lambda admin: admin.describe_producers([PLACE]),
     "describe_topic": lambda admin: admin.describe_topic(TOPIC),
     "describe_topics": lambda admin: admin.describe_topics(),
+    "describe_eligible_leaders": lambda admin: admin.describe_eligible_leaders(),
     "describe_transaction": lambda admin: admin.describe_transaction("nobody"),
     "describe_transactions": lambda admin: admin.describe_transactions(["nobody"]),
     "describe_user_scram_credentials": lambda admin: admin.describe_user_scram_credentials(),

@@ -15,6 +15,11 @@ from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
 
 from broker_harness import MakeBroker
+from ottla.metadata.batches import encode_batch
+from ottla.metadata.records import encode_record
+from ottla.protocol.metadata_records.feature_level_record import FeatureLevelRecord
+from ottla.protocol.metadata_records.partition_change_record import PartitionChangeRecord
+from ottla.protocol.metadata_records.partition_record import PartitionRecord
 
 BATCH = struct.Struct(">qiibIhiqqqhii")
 RECORDS = 3000
@@ -251,3 +256,16 @@ def test_interop_a_cut_and_noisy_partition_is_recovered(
     broker.stop()
     test_interop_indexes_point_at_batches_and_have_no_padding(written)
     assert re.search(topic, broker.output), "the recovery should be told in the log"
+
+
+def test_interop_kafka_dump_log_reads_who_is_eligible(tmp_path: Path, kafka_libs: Path) -> None:
+    records = [
+        FeatureLevelRecord(name="eligible.leader.replicas.version", feature_level=1),
+        PartitionRecord(partition_id=0, replicas=[1, 2], eligible_leader_replicas=[2]),
+        PartitionChangeRecord(isr=[], eligible_leader_replicas=[1, 2], last_known_elr=[1]),
+    ]
+    log = tmp_path / "00000000000000000000.log"
+    log.write_bytes(encode_batch([encode_record(record) for record in records], 1))
+    shown = dump(kafka_libs, "--cluster-metadata-decoder", "--files", str(log))
+    assert '"eligibleLeaderReplicas":[2]' in shown
+    assert '"eligibleLeaderReplicas":[1,2],"lastKnownElr":[1]' in shown

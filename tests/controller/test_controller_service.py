@@ -12,9 +12,10 @@ from controller_cases import folder, registration, topic
 from ottla.config.broker import BrokerConfig
 from ottla.controller.alter_configs import ConfigChange, KeyChange, Operation
 from ottla.controller.controller import Controller
+from ottla.metadata.features import ELR_VERSION_FEATURE
 from ottla.metadata.image import MetadataImage
 from ottla.metadata.log import MetadataLog
-from ottla.metadata.resources import ResourceType
+from ottla.metadata.resources import CLUSTER_DEFAULT, ResourceType
 from ottla.protocol.errors import ErrorCode, KafkaError
 from ottla.protocol.messages.alter_partition import (
     AlterPartitionRequest,
@@ -26,6 +27,7 @@ from ottla.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest, Bro
 from ottla.protocol.messages.create_topics import CreatableReplicaAssignment, CreateTopicsRequest
 from ottla.protocol.messages.elect_leaders import ElectLeadersRequest, TopicPartitions
 from ottla.protocol.messages.unregister_broker import UnregisterBrokerRequest
+from ottla.protocol.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
 from ottla.runtime.os_runtime import OsRuntime, run
 
 SESSION_MS = 300
@@ -227,3 +229,36 @@ def test_a_controller_that_lost_its_office_fences_nobody(tmp_path: Path):
         await stage.until(lambda image: image.brokers[2].fenced)
 
     play(tmp_path, story)
+
+
+def test_eligible_leaders_are_switched_off_and_on_with_what_has_to_go_with_it(tmp_path: Path):
+    async def level(stage: Stage, wanted: int) -> None:
+        update = FeatureUpdateKey(
+            feature=ELR_VERSION_FEATURE,
+            max_version_level=wanted,
+            upgrade_type=1 if wanted else 2,
+        )
+        await stage.controller.update_features(UpdateFeaturesRequest(feature_updates=[update]))
+
+    async def story(stage: Stage) -> None:
+        await stage.start(2, 3)
+        assert stage.image.config(CLUSTER_DEFAULT) == {"min.insync.replicas": "2"}
+        await stage.create(2, 3)
+        await stage.beat(3, want_fence=True)
+        await stage.beat(2, want_fence=True)
+        found = stage.image.topics["t"].partitions[0]
+        assert (found.isr, found.eligible_leader_replicas) == ((), (2, 3))
+        await level(stage, 0)
+        assert partition(stage.image) == (-1, (2, 3))
+        own = KeyChange("min.insync.replicas", Operation.SET, "1")
+        changes = [ConfigChange((ResourceType.BROKER, "2"), [own])]
+        assert await stage.controller.alter_configs(changes, validate_only=False) == [None]
+        await level(stage, 1)
+        assert stage.image.broker_config(2) == {"min.insync.replicas": "2"}
+        (refused,) = await stage.controller.alter_configs(changes, validate_only=False)
+        assert refused is not None
+        assert refused.code is ErrorCode.INVALID_CONFIG
+        await stage.beat(3)
+        assert partition(stage.image) == (3, (2, 3))
+
+    play(tmp_path, story, min_insync_replicas="2", broker_session_timeout_ms="9000")

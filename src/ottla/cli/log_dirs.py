@@ -79,22 +79,23 @@ def log_dirs(
         ],
     )
     if partitions or topics:
-        print_table(
-            ("broker", "folder", "topic", "partition", "bytes", "lag", "moving"),
-            [
-                (
-                    entry.broker,
-                    entry.path,
-                    r.topic,
-                    r.partition,
-                    r.size_bytes,
-                    r.offset_lag,
-                    r.is_future,
-                )
-                for entry, replicas in shown
-                for r in replicas
-            ],
-        )
+        _print_partitions(shown)
+
+
+def _print_partitions(shown: list[tuple[LogDir, list[Replica]]]) -> None:
+    from ottla.cli.output import print_table
+
+    print_table(
+        ("broker", "folder", "topic", "partition", "bytes", "lag", "moving"),
+        [
+            (
+                *(entry.broker, entry.path, r.topic, r.partition),
+                *(r.size_bytes, r.offset_lag, r.is_future),
+            )
+            for entry, replicas in shown
+            for r in replicas
+        ],
+    )
 
 
 def _as_json(entry: LogDir, replicas: list[Replica]) -> dict[str, Any]:

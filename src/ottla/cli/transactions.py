@@ -168,26 +168,12 @@ def abort(
     """
     from ottla.cli.output import deed
     from ottla.cli.session import with_admin
-    from ottla.client.network.coordinators import value_of
     from ottla.client.values import TopicPartition
 
     if (transactional_id is None) == (topic is None):
         raise typer.BadParameter("name either a TRANSACTIONAL_ID or --topic and --partition")
     if transactional_id is not None:
-        name = transactional_id
-
-        async def fence(admin: Admin) -> FencedProducer:
-            # An id that nobody used is a slip of the hand: refused.
-            await admin.describe_transaction(name)
-            return value_of(await admin.fence_producers([name]), name)
-
-        fenced = with_admin(bootstrap, fence, timeout_ms=timeout_ms)
-        result = {
-            "transactional_id": name,
-            "producer_id": fenced.producer_id,
-            "epoch": fenced.producer_epoch,
-        }
-        deed(as_json, result, f"{name} has no open transaction now; its producers are shut out.")
+        _abort_by_id(transactional_id, bootstrap, timeout_ms, as_json=as_json)
         return
     by_name = producer_id is not None and producer_epoch is not None
     if partition is None or by_name == (start_offset is not None):
@@ -208,6 +194,25 @@ def abort(
     who = with_admin(bootstrap, work, timeout_ms=timeout_ms)
     result = {**where._asdict(), "producer_id": who[0], "producer_epoch": who[1]}
     deed(as_json, result, f"The transaction of producer {who[0]}/{who[1]} in {where} is aborted.")
+
+
+def _abort_by_id(name: str, bootstrap: str, timeout_ms: int, *, as_json: bool) -> None:
+    from ottla.cli.output import deed
+    from ottla.cli.session import with_admin
+    from ottla.client.network.coordinators import value_of
+
+    async def fence(admin: Admin) -> FencedProducer:
+        # An id that nobody used is a slip of the hand: refused.
+        await admin.describe_transaction(name)
+        return value_of(await admin.fence_producers([name]), name)
+
+    fenced = with_admin(bootstrap, fence, timeout_ms=timeout_ms)
+    result = {
+        "transactional_id": name,
+        "producer_id": fenced.producer_id,
+        "epoch": fenced.producer_epoch,
+    }
+    deed(as_json, result, f"{name} has no open transaction now; its producers are shut out.")
 
 
 async def _producer_at(admin: Admin, where: TopicPartition, offset: int) -> tuple[int, int, int]:

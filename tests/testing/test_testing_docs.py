@@ -35,3 +35,15 @@ def test_every_verb_is_on_the_page() -> None:
     verbs = {name for name in vars(SimulatedCluster) if not name.startswith("_")} - internal
     page = PAGE.read_text()
     assert not [verb for verb in sorted(verbs) if not re.search(rf"`{verb}\b|, `{verb}\b", page)]
+
+
+def test_every_kind_of_trouble_is_on_the_page() -> None:
+    from ottla.testing import SimulatedCluster, simulate
+
+    async def app(cluster: SimulatedCluster) -> str:
+        with pytest.raises(ValueError, match="there are") as raised:
+            cluster.storm(["none"])
+        return str(raised.value).partition("there are ")[2]
+
+    page = PAGE.read_text()
+    assert not [kind for kind in simulate(app, nodes=1).split(", ") if f"`{kind}`" not in page]

@@ -136,9 +136,25 @@ def test_a_start_behind_the_last_record_is_a_loss_or_the_latest(desk: Desk) -> N
 
 
 def test_offsets_by_partition_must_name_all(desk: Desk) -> None:
+    desk.send(1, 1)
     reader = desk.reader(startingOffsets=f'{{"{desk.topic}":{{"0":1}}}}')
+    start = reader.initialOffset()
     with pytest.raises(ValueError, match=r"you must specify all TopicPartitions.*-1 for latest"):
-        reader.initialOffset()
+        reader.latestOffset(start, ALL)
+
+
+def test_a_first_batch_is_planned_again_though_partitions_came_meanwhile(desk: Desk) -> None:
+    """Its query died before it was done: Spark asks for the first offsets, and for its tasks."""
+    desk.send(3, 4)
+    offsets = f'{{"{desk.topic}":{{"0":1,"1":0}}}}'
+    first = desk.reader(startingOffsets=offsets)
+    start = first.initialOffset()
+    end = first.latestOffset(start, ALL)
+    desk.admin.create_partitions(desk.topic, 3)
+    again = desk.reader(startingOffsets=offsets)
+    assert again.initialOffset() == start
+    assert planned(again, start, end) == planned(first, start, end)
+    assert bare(again.latestOffset(end, ALL)) == desk.at(3, 4, 0)
 
 
 def test_times_are_looked_up_and_a_time_too_late_is_an_error_or_the_latest(desk: Desk) -> None:

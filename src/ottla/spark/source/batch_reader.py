@@ -26,6 +26,8 @@ class BatchReader(DataSourceReader):
     def partitions(self) -> list[InputPartition]:
         finder = OffsetFinder(self._options)
         try:
+            finder.check_given(self._options.starting, starting=True)
+            finder.check_given(self._options.ending, starting=False)
             start = finder.resolved(finder.places(self._options.starting, starting=True))
             until = finder.resolved(finder.places(self._options.ending, starting=False))
             if isinstance(self._options.ending, AtOffsets):

@@ -131,18 +131,27 @@ class OffsetFinder:
     # Limits
 
     def places(self, limit: Limit, *, starting: bool) -> Offsets:
-        """Where a query begins or ends; some may be EARLIEST or LATEST still."""
+        """Where a query begins or ends; some may be EARLIEST or LATEST still. What is given by
+        partition is taken as it is: `check_given` looks whether it is all and no more."""
         partitions = self.partitions(must_exist=True)
         if isinstance(limit, AtEnd):
             return dict.fromkeys(partitions, limit.place)
         if isinstance(limit, AtOffsets):
-            _check_same(limit.offsets.keys(), partitions, starting, "offsets")
             return dict(limit.offsets)
         if isinstance(limit, AtTimes):
-            _check_same(limit.times.keys(), partitions, starting, "timestamps")
             return self._at_times(limit.times, starting)
         assert isinstance(limit, AtTime)
         return self._at_times(dict.fromkeys(partitions, limit.time_ms), starting)
+
+    def check_given(self, limit: Limit, *, starting: bool) -> None:
+        """What is given by partition must be so for each there is, and for no other."""
+        given, what = {}, ""
+        if isinstance(limit, AtOffsets):
+            given, what = limit.offsets, "offsets"
+        elif isinstance(limit, AtTimes):
+            given, what = limit.times, "timestamps"
+        if what:
+            _check_same(given, self.partitions(must_exist=True), starting, what)
 
     def _at_times(self, times: Offsets, starting: bool) -> Offsets:
         found = self._settled(lambda _: self._at(times))

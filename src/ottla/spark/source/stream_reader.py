@@ -47,6 +47,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         # What follows is used in the one process that plans for the driver.
         self._finder = OffsetFinder(self._options)
         self._first: Offsets | None = None
+        self._is_checked = False
+        """Whether the partitions of the first offsets are those that there are."""
         self._goal: Offsets | None = None
         """With the trigger available-now: where the query ends."""
         self._latest: Offsets | None = None
@@ -66,9 +68,9 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         if numbers:
             ends = self._finder.latest()
             for one, offset in numbers.items():
-                if offset > ends.get(one, 0):
+                if one in ends and offset > ends[one]:
                     data_loss.report(
-                        f"{one} is to be read from offset {offset}, but ends at {ends.get(one)}.",
+                        f"{one} is to be read from offset {offset}, but ends at {ends[one]}.",
                         fails=self._options.fail_on_data_loss,
                     )
                     places[one] = LATEST
@@ -86,6 +88,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def latestOffset(self, start: Json, limit: ReadLimit) -> Json:
         begin = from_json(start)
+        self._check_first(begin)
         latest = self._latest = self._finder.latest(begin) if self._goal is None else self._goal
         ids = self._finder.topic_ids
         history = TopicHistory(ids_from_json(start)).seen(ids)
@@ -96,6 +99,13 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             if isinstance(limit, ReadMaxRows):
                 end = self._limited(limit.max_rows, begin, end, history)
         return to_json(end, ids)
+
+    def _check_first(self, begin: Offsets) -> None:
+        """Only where nothing was planned before. A query that died in its first batch plans it
+        again from the same offsets, whatever has become of the partitions since."""
+        if not self._is_checked and begin == self._first:
+            self._finder.check_given(self._options.starting, starting=True)
+        self._is_checked = True
 
     def reportLatestOffset(self) -> Json | None:
         return to_json(self._latest) if self._latest else None

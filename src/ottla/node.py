@@ -27,6 +27,7 @@ from ottla.controller.controller import Controller
 from ottla.coordinator.service import Coordinators
 from ottla.logs import get_logger
 from ottla.metadata.delta import MetadataDelta
+from ottla.metadata.formatting import FirstVoter, write_first_voters
 from ottla.metadata.image import Endpoint, MetadataImage
 from ottla.metadata.log import MetadataLog
 from ottla.metadata.resources import CLUSTER_DEFAULT, ResourceType
@@ -85,7 +86,12 @@ class Node:
         self._config_from_file = config
         self._deserted: asyncio.Future[None] | None = None
         """While this broker leaves: done when no other is left to take over."""
-        self.log_manager = LogManager(runtime, config, on_dir_failed=self._dir_failed)
+        self.log_manager = LogManager(
+            runtime,
+            config,
+            on_dir_failed=self._dir_failed,
+            on_new_cluster=self._found_quorum,
+        )
         self.peers: Peers = LatePeers(partial(_connected_peers, runtime))
         self.metadata: MetadataLog = None  # type: ignore[assignment]
         self.controller_link: ControllerLink = None  # type: ignore[assignment]
@@ -126,6 +132,18 @@ class Node:
             # There are none of partitions; what is in the folder beside them is looked after.
             config = TopicConfig.build(self.config, {})
             await self.log_manager.load(lambda topic: config)
+
+    def _found_quorum(self, folder: str, directory_id: bytes) -> None:
+        """Nobody has formatted the folder, and the only controller to ask is this one."""
+        servers = self.config.bootstrap_controllers
+        if servers:
+            write_first_voters(
+                self.runtime.disk,
+                folder,
+                [FirstVoter(self.node_id, directory_id, *servers[0])],
+                listener=self.config["controller.listener.names"][0],
+                now_ms=self.runtime.clock.wall_ms(),
+            )
 
     async def _join_quorum(self) -> None:
         """Returns when the metadata here is that of the cluster. Controllers answer from the

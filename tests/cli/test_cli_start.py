@@ -97,6 +97,28 @@ def test_a_properties_file_is_taken_and_options_win(tmp_path: Path) -> None:
         assert topic["value"] == str(7 * 3_600_000)
 
 
+def test_kafkas_own_file_needs_no_formatting_and_keeps_its_controller(tmp_path: Path) -> None:
+    """A dynamic quorum whose only server is the node itself, twice: founded, and found again."""
+    with socket.create_server(("127.0.0.1", 0)) as free:
+        controller = free.getsockname()[1]
+    file = tmp_path / "server.properties"
+    file.write_text(
+        "process.roles=broker,controller\nnode.id=1\n"
+        f"controller.quorum.bootstrap.servers=localhost:{controller}\n"
+        f"listeners=PLAINTEXT://:9092,CONTROLLER://:{controller}\n"
+        "inter.broker.listener.name=PLAINTEXT\n"
+        f"advertised.listeners=PLAINTEXT://localhost:9092,CONTROLLER://localhost:{controller}\n"
+        "controller.listener.names=CONTROLLER\n"
+        "listener.security.protocol.map=CONTROLLER:PLAINTEXT,PLAINTEXT:PLAINTEXT\n"
+        f"log.dirs={tmp_path / 'logs'}\n"
+    )
+    for _ in range(2):
+        with started("-c", file, "--listener", "127.0.0.1:0", cwd=tmp_path) as (_, ready):
+            found = call("quorum", "describe", "--json", "--bootstrap", ready["places"])
+            assert [(one["node"], one["votes"]) for one in found.json["members"]] == [(1, True)]
+            assert found.json["leader"] == 1
+
+
 def test_all_problems_of_a_configuration_are_listed(tmp_path: Path) -> None:
     file = tmp_path / "server.properties"
     file.write_text("# a comment\nlog.segment.bytes=large\n")

@@ -49,6 +49,8 @@ def main(arguments: list[str]) -> int:
             dict(options.overrides or []),
         )
         file_settings = _read(options.config) if options.config else None
+        if options.listeners and file_settings is not None:
+            _keep_controllers(file_settings, settings)
     except UsageError as error:
         parser.error(str(error))
     config = _config(file_settings, settings)
@@ -79,7 +81,7 @@ def _parser() -> ArgumentParser:
         dest="listeners",
         action="append",
         metavar="HOST:PORT",
-        help="where to listen; port 0 picks a free one; may be repeated "
+        help="where to listen for clients; port 0 picks a free one; may be repeated "
         f"(default: {LISTENER_DEFAULT})",
     )
     add("--config", "-c", metavar="FILE", help="a server.properties, as Kafka's")
@@ -300,6 +302,27 @@ def listener_settings(listeners: list[str]) -> dict[str, str]:
             f"{name}:{'PLAINTEXT' if name.startswith('PLAINTEXT') else name}" for name in named
         )
     return settings
+
+
+def _keep_controllers(from_file: Properties, from_options: dict[str, str]) -> None:
+    """`--listener` is about clients: it takes the place of the file's other listeners, and of where
+    clients were told to find them."""
+    names = _items(from_file.get("controller.listener.names", ""))
+    kept = [
+        text
+        for text in _items(from_file.get("listeners", ""))
+        if text.partition("://")[0].strip() in names
+    ]
+    from_options["listeners"] = ",".join([from_options["listeners"], *kept])
+    from_file.pop("advertised.listeners", None)
+    protocols = "listener.security.protocol.map"
+    if protocols in from_options:
+        known = _items(from_file.get(protocols, ""))
+        from_options[protocols] = ",".join(dict.fromkeys([*known, from_options[protocols]]))
+
+
+def _items(text: str) -> list[str]:
+    return [item.strip() for item in text.split(",") if item.strip()]
 
 
 def _read(path: str) -> Properties:

@@ -40,6 +40,8 @@ logger = logging.getLogger("ottla.storage.dirs")
 _RESERVED_DIRECTORIES = frozenset({LOST_DIRECTORY, MIGRATING_DIRECTORY, UNASSIGNED_DIRECTORY})
 
 DirFailed = Callable[[str, BaseException], None]
+NewCluster = Callable[[str, bytes], None]
+"""Folder of the metadata log, its id. Called before anything in the folder tells of a cluster."""
 HighWatermarks = Callable[[], dict[tuple[str, int], int]]
 
 
@@ -49,11 +51,17 @@ class StorageError(RuntimeError):
 
 class LogManager:
     def __init__(
-        self, runtime: Runtime, config: BrokerConfig, *, on_dir_failed: DirFailed | None = None
+        self,
+        runtime: Runtime,
+        config: BrokerConfig,
+        *,
+        on_dir_failed: DirFailed | None = None,
+        on_new_cluster: NewCluster | None = None,
     ) -> None:
         self._runtime = runtime
         self._config = config
         self._on_dir_failed = on_dir_failed
+        self._on_new_cluster = on_new_cluster
         self._logs: dict[tuple[str, int], Log] = {}
         self._unusable: dict[tuple[str, int], str] = {}
         """Partitions whose folder is there but cannot be read, with the reason."""
@@ -118,12 +126,16 @@ class LogManager:
                 "cluster this node belongs: run `ottla storage format` with the cluster id of the "
                 "other nodes"
             )
-        self.cluster_id = cluster_ids.pop() if cluster_ids else to_text(fresh_ids.pop())
-        for log_dir, properties in found.items():
+        is_new = not cluster_ids
+        self.cluster_id = to_text(fresh_ids.pop()) if is_new else cluster_ids.pop()
+        home = _clean(self._config.metadata_log_dir)
+        for log_dir, properties in sorted(found.items(), key=lambda item: item[0].path != home):
             if properties is not None and properties.directory_id is not None:
                 log_dir.id = properties.directory_id
                 continue
             log_dir.id = fresh_ids.pop()
+            if is_new and log_dir.path == home and self._on_new_cluster is not None:
+                self._on_new_cluster(log_dir.path, log_dir.id)
             log_dir.identify(MetaProperties(self.cluster_id, node_id, log_dir.id))
         if len({log_dir.id for log_dir in found}) < len(found):
             raise StorageError("two data folders have the same directory.id: one is a copy")

@@ -16,6 +16,8 @@ from ottla.sim.cluster.writers import CLOSE_MS, DELIVERY_MS, TRANSACTION_MS
 from ottla.sim.runtime import SimRuntime
 
 GROUP = "copiers"
+BATCH_BYTES = 10_000
+"""Below the smallest segment that the churn chooses: brokers take no batch that is larger."""
 
 
 class Copier(Client):
@@ -33,6 +35,7 @@ class Copier(Client):
             transaction_timeout_ms=TRANSACTION_MS,
             delivery_timeout_ms=DELIVERY_MS,
             max_block_ms=8000,
+            batch_size=BATCH_BYTES,
         )
         await producer.start()
         try:

@@ -428,6 +428,17 @@ def test_a_topic_that_cannot_be_created_is_tried_again_by_the_next_client() -> N
     run(story())
 
 
+def test_nobody_waits_on_for_a_topic_whose_creation_broke() -> None:
+    async def story() -> None:
+        stage = TopicStage(CreateTopicsResponse(topics=[]))  # an answer that nobody expects
+        with pytest.raises(KafkaError) as refused:
+            await stage.topics.ensure(OFFSETS)
+        assert refused.value.code is ErrorCode.COORDINATOR_NOT_AVAILABLE
+        assert isinstance(stage.runtime.tasks[0].exception(), IndexError)
+
+    run(story())
+
+
 def test_a_topic_that_does_not_show_up_is_not_waited_for_forever() -> None:
     async def story() -> None:
         stage = TopicStage()

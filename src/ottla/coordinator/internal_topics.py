@@ -57,6 +57,7 @@ class InternalTopics:
         except KafkaError as error:
             _give_up(wanted, str(error))
         finally:
+            _give_up(wanted, f"{name} was not created")  # whatever went wrong: nobody waits on
             late.cancel()
             del self._wanted[name]
 

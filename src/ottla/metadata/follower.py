@@ -83,7 +83,9 @@ class Follower:
         storage = quorum.log.storage
         part = storage.read(self.next_offset, PIECE_BYTES, quorum.high_watermark)
         if part is None:
-            raise MetadataLogDamaged(f"{storage!r} has nothing at offset {self.next_offset}")
+            raise MetadataLogDamaged(
+                f"{storage.directory} has nothing at offset {self.next_offset}"
+            )
         data = part.read()
         image, delta = replay(batches(data), self.image, self.transactions, storage.directory)
         self._take(image, delta, len(data))

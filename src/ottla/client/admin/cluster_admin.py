@@ -122,6 +122,8 @@ class ClusterAdmin(AdminPart):
         """
         from ottla.protocol.messages.update_features import FeatureUpdateKey, UpdateFeaturesRequest
 
+        if downgrade is not None and downgrade not in DOWNGRADES:
+            raise ValueError(f"downgrade is {downgrade!r}: it can be None, 'safe' or 'unsafe'")
         kind = UPGRADE if downgrade is None else DOWNGRADES[downgrade]
         request = UpdateFeaturesRequest(
             timeout_ms=self._cluster.request_timeout_ms,

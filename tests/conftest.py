@@ -9,6 +9,8 @@ from __future__ import annotations
 
 import shutil
 import signal
+import sys
+import traceback
 import uuid
 from collections.abc import Iterator, Mapping
 from pathlib import Path
@@ -32,6 +34,11 @@ def pytest_configure(config: pytest.Config) -> None:
     # A shell starts what it runs in the background deaf to Ctrl-C, and so would be all it starts.
     if signal.getsignal(signal.SIGINT) is signal.SIG_IGN:
         signal.signal(signal.SIGINT, signal.default_int_handler)
+    if sys.version_info < (3, 12):
+        # Python 3.11 cannot parse while it parses (gh-106905). That comes about here: pytest parses
+        # a test to rewrite it, memory is collected, a task that failed unseen tells of that, and a
+        # traceback parses the lines it shows to put marks below the very words.
+        traceback._extract_caret_anchors_from_line_segment = lambda segment: None  # type: ignore[attr-defined]
     if TARGET not in ("ottla", "kafka"):
         raise pytest.UsageError(f"OTTLA_TEST_TARGET is {TARGET!r}; it must be ottla or kafka")
 

@@ -151,6 +151,19 @@ def passed_over_by_group(history: History) -> None:
     history.end(P, ended("a", "b"))
 
 
+def passed_over_by_group_behind_a_deletion(history: History) -> None:
+    sent(history, "a", "b", "c")
+    history.deleting(P, 1)
+    history.reader("r", group="g").read(P, 2, "c", 1.0)
+    history.group_ends["g", P] = (0, 3)
+    history.end(P, ended("a", "b", "c"))
+
+
+def skips_behind_a_deletion(history: History) -> None:
+    history.deleting(P, 1)
+    skips(history)
+
+
 def copied(*values: str) -> Callable[[History], None]:
     def write(history: History) -> None:
         sent(history, "a", "b")
@@ -181,7 +194,9 @@ def copied(*values: str) -> Callable[[History], None]:
         (skips, Kind.SKIPPING_POLL),
         (swapped, Kind.NONMONOTONIC_SEND),
         (thrown_between, Kind.SKIPPING_SEND),
+        (skips_behind_a_deletion, Kind.SKIPPING_POLL),
         (passed_over_by_group, Kind.UNREAD_BY_GROUP),
+        (passed_over_by_group_behind_a_deletion, Kind.UNREAD_BY_GROUP),
         (copied("a"), Kind.BAD_COPY),
         (copied("a", "b", "a"), Kind.BAD_COPY),
         (copied("b", "a"), Kind.BAD_COPY),
@@ -220,6 +235,19 @@ def sent_again_and_the_first_one_deleted(history: History) -> None:
     history.sendings[0].offset, history.sendings[1].offset = 2, 1
     history.deleting(P, 1)
     history.end(P, [(1, "b"), (2, "a")], start=1)
+
+
+def a_group_began_at_a_start_that_a_crash_took_back(history: History) -> None:
+    sent(history, "a", "b", "c")
+    history.deleting(P, 2)
+    history.reader("r", group="g").read(P, 2, "c", 1.0)
+    history.group_ends["g", P] = (0, 3)
+    history.end(P, ended("a", "b", "c"))
+
+
+def a_reader_was_reset_to_a_start_that_a_crash_took_back(history: History) -> None:
+    history.deleting(P, 2)
+    skips(history)
 
 
 def unknown_and_all_visible(history: History) -> None:
@@ -271,6 +299,8 @@ def records_of_others_between(history: History) -> None:
         sent_again_without_idempotence,
         deleted_below_the_log_start,
         sent_again_and_the_first_one_deleted,
+        a_group_began_at_a_start_that_a_crash_took_back,
+        a_reader_was_reset_to_a_start_that_a_crash_took_back,
         unknown_and_all_visible,
         unknown_and_nothing_visible,
         aborted_seen_by_readers_of_everything,

@@ -19,12 +19,11 @@ def unread_by_groups(history: History) -> Iterator[Anomaly]:
             for partition, offset, _, _ in reader.seen:
                 given.setdefault((reader.group, partition), set()).add(offset)
     for (group, partition), (start, end) in history.group_ends.items():
-        log = history.logs.get(partition)
-        if log is None:
+        if partition not in history.logs:
             continue
-        records = log.committed if committed.get(group) else log.records
+        places = history.unpassable(partition, committed=committed.get(group, False))
         seen = given.get((group, partition), set())
-        missed = [offset for offset, _ in records if start <= offset < end and offset not in seen]
+        missed = [offset for offset in places if start <= offset < end and offset not in seen]
         if missed:
             text = f"committed {end}, nobody was given {missed[:5]}"
             yield Anomaly(Kind.UNREAD_BY_GROUP, f"{partition} of {group}", text)

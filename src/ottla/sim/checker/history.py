@@ -127,3 +127,15 @@ class History:
         visible = everything if committed is None else tuple(committed)
         last = end if end is not None else everything[-1][0] + 1 if everything else start
         self.logs[partition] = Log(start, last, tuple(everything), tuple(visible))
+
+    def unpassable(self, partition: Partition, *, committed: bool) -> list[int]:
+        """Where the records lie that nobody can read past without being given them.
+
+        Not those that somebody asked to delete, though they are there in the end: a leader moves
+        the start of its log at once, and knows it from memory until the next checkpoint. Readers
+        begin behind them; then all who knew crash, and the records are back.
+        """
+        log = self.logs[partition]
+        records = log.committed if committed else log.records
+        asked = self.deleted.get(partition, 0)
+        return [offset for offset, _ in records if offset >= asked]

@@ -13,9 +13,9 @@ from ottla.sim.checker.history import History, Outcome, Reader, Sending
 
 def disordered_polls(history: History) -> Iterator[Anomaly]:
     places = {
-        (partition, committed): [offset for offset, _ in records]
-        for partition, log in history.logs.items()
-        for committed, records in ((False, log.records), (True, log.committed))
+        (partition, committed): history.unpassable(partition, committed=committed)
+        for partition in history.logs
+        for committed in (False, True)
     }
     for reader in history.readers:
         yield from _steps(reader, places)

@@ -3,6 +3,9 @@
 One session in local[2] has both; they take turns on the same topics. Rows are read into Spark's
 `noop` sink, which takes every column of every row and throws it away. Ours writes exactly once, the
 connector, which knows no other way, at least once; ours is measured so, too.
+
+The time of a stream is that of its batches. Its CPU time is that of the whole query with its start
+and end, some seconds of which have nothing to do with rows: they weigh on short rounds (--quick).
 """
 
 from __future__ import annotations

@@ -140,6 +140,8 @@ def test_all_problems_of_a_configuration_are_listed(tmp_path: Path) -> None:
         (["--log-format", "xml"], "'xml' is none of human, json"),
         (["--data", "a", "-o", "log.dirs=b"], "say the same twice"),
         (["--no-such-option"], "--no-such-option"),
+        (["--nodes", "0"], "--nodes: 1 or more"),
+        (["--nodes", "3", "--data", "/dev/null"], "/dev/null cannot be used"),
     ],
 )
 def test_usage_errors_have_exit_code_2(arguments: list[str], words: str) -> None:

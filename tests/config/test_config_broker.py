@@ -225,6 +225,8 @@ def test_a_node_is_alone_if_it_names_no_other_controller() -> None:
     assert BrokerConfig.parse(listeners | {"controller.quorum.voters": "1@a:9093"}).is_alone
     own = listeners | {"controller.quorum.bootstrap.servers": "localhost:9093"}
     assert BrokerConfig.parse(own).is_alone
+    same = own | {"listeners": "PLAINTEXT://:9092,CONTROLLER://127.0.0.1:9093"}
+    assert BrokerConfig.parse(same).is_alone
     other = listeners | {"controller.quorum.bootstrap.servers": "localhost:9193"}
     assert not BrokerConfig.parse(other).is_alone
 

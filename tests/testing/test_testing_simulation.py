@@ -22,7 +22,14 @@ import simulated_shop as shop
 import ottla
 import ottla.blocking
 import ottla.testing
-from ottla.testing import Deadlock, NotSimulated, SimulatedCluster, Stalled, simulate
+from ottla.testing import (
+    Deadlock,
+    NotSimulated,
+    SimulatedCluster,
+    Stalled,
+    simulate,
+    simulated,
+)
 
 pytestmark = pytest.mark.ottla_only
 pytest_plugins = ["pytester"]
@@ -172,11 +179,17 @@ def test_asyncio_works_as_ever() -> None:
 
 
 def test_waiting_for_nothing_is_told_with_its_place_and_seed() -> None:
-    async def app(_: SimulatedCluster) -> None:
+    async def waits_for_ever() -> None:
         await asyncio.Event().wait()
 
-    with pytest.raises(Deadlock, match=r"waits for what cannot happen any more; .*app at .*app:"):
+    async def app(cluster: SimulatedCluster) -> None:
+        await waits_for_ever()
+
+    place = r"test_testing_simulation.py:\d+ in \S*waits_for_ever"
+    with pytest.raises(Deadlock, match=rf"waits for what cannot happen any more; .*app at {place}"):
         simulate(app, nodes=1, seed=3)
+    with pytest.raises(Deadlock, match=place):
+        simulated(runs=1)(app)()
     with pytest.raises(Deadlock) as raised:
         simulate(app, nodes=1, seed=3)
     assert raised.value.__notes__ == ["simulated with seed 3; the same again: OTTLA_SIM_SEED=3"]

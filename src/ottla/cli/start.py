@@ -40,6 +40,8 @@ def main(arguments: list[str]) -> int:
     options = parser.parse_args(arguments)
     try:
         _configure_logs(options.log_levels or ["warning"], options.log_format)
+        if options.nodes is not None and options.nodes < 1:
+            raise UsageError("--nodes: 1 or more")
         if options.nodes is not None and options.nodes > 1:
             return _start_nodes(options, began)
         settings = gathered(

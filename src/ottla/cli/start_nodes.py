@@ -54,7 +54,10 @@ def start_nodes(
         raise FolderUnusable(f"{count} nodes from port {port} on: there are only 65535 ports")
     if own := sorted(DECIDED & set(given)):
         raise FolderUnusable(f"with --nodes every node has its own {', '.join(own)}")
-    data.mkdir(parents=True, exist_ok=True)
+    try:
+        data.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise FolderUnusable(f"--data: {data} cannot be used: {error.strerror}") from error
     try:
         lock = OsLock(str(data / ".nodes.lock"))
     except BlockingIOError:

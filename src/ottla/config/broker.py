@@ -7,7 +7,7 @@ from ottla.config.cluster import Voter, parse_address, parse_voters
 from ottla.config.definitions import BROKER_KEYS
 from ottla.config.endpoints import Endpoints, resolve_endpoints
 from ottla.config.errors import ConfigError, Problem, Unknown
-from ottla.config.listeners import Listener, is_everywhere
+from ottla.config.listeners import Listener, both_local, is_everywhere
 from ottla.config.names import find_key, is_listener_key, is_plugin_key, unknown_key
 from ottla.config.rules import broken_rules, parse_ip_overrides
 from ottla.config.synonyms import BROKER_SYNONYMS
@@ -150,7 +150,10 @@ class BrokerConfig:
         own = [(listener.host, listener.port) for listener in self.controller_listeners]
         return all(
             any(
-                port == own_port and (is_everywhere(own_host) or own_host in ("", host))
+                port == own_port
+                and (
+                    is_everywhere(own_host) or own_host in ("", host) or both_local(own_host, host)
+                )
                 for own_host, own_port in own
             )
             for host, port in self.bootstrap_controllers

@@ -86,6 +86,11 @@ def is_everywhere(host: str) -> bool:
     return host in _EVERYWHERE
 
 
+def both_local(one: str, other: str) -> bool:
+    """Whether two hosts are this machine by its own names for itself."""
+    return all(host in ("localhost", "::1") or host.startswith("127.") for host in (one, other))
+
+
 def parse_protocol_map(text: str) -> dict[str, str]:
     """Listener name to security protocol; raises `ConfigError`."""
     protocols: dict[str, str] = {}

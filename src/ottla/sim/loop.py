@@ -10,11 +10,14 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import heapq
+import os.path
 import random
 from collections import deque
-from collections.abc import Callable, Collection, Coroutine, Sequence
+from collections.abc import Callable, Collection, Coroutine, Iterator, Sequence
+from types import FrameType
 from typing import Any, TypeVar, TypeVarTuple
 
+import ottla
 from ottla.sim.process import PROCESS, Process, SimulatedCrash
 
 T = TypeVar("T")
@@ -28,6 +31,8 @@ THREAD_S = 0.0005
 THREAD_SLOW_S = 0.05
 THREAD_SLOW_RATE = 0.03
 TURNS_WITHOUT_REST_MAX = 2_000_000
+_NOT_OWN = tuple(os.path.dirname(module.__file__) + os.sep for module in (asyncio, ottla))
+"""Files that a user who asks where his application waits did not write."""
 
 
 class Deadlock(RuntimeError):
@@ -343,6 +348,21 @@ def _lives(task: asyncio.Task[Any]) -> bool:
 
 def _where(task: asyncio.Task[Any]) -> str:
     process = _process(task)
-    frames = task.get_stack(limit=1)
-    place = f"{frames[0].f_code.co_qualname}:{frames[0].f_lineno}" if frames else "?"
+    frames = list(_frames(task.get_coro()))
+    own = [frame for frame in frames if not frame.f_code.co_filename.startswith(_NOT_OWN)]
+    place = "?"
+    if frames:
+        frame = (own or frames)[-1]
+        code = frame.f_code
+        place = f"{os.path.basename(code.co_filename)}:{frame.f_lineno} in {code.co_qualname}"
     return f"{process or 'world'}/{task.get_name()} at {place}"
+
+
+def _frames(waiting: Any) -> Iterator[FrameType]:
+    """Of a coroutine and those it awaits, down to where it waits: a task shows the first only."""
+    while waiting is not None:
+        frame = getattr(waiting, "cr_frame", None) or getattr(waiting, "gi_frame", None)
+        if frame is None:
+            return
+        yield frame
+        waiting = getattr(waiting, "cr_await", None) or getattr(waiting, "gi_yieldfrom", None)

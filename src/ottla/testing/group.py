@@ -191,8 +191,8 @@ class NodeGroup:
 
 
 def check_nodes(count: int, by_node: Mapping[int, object]) -> None:
-    if not 1 <= count <= NODES_MAX:
-        raise ValueError(f"a cluster has 1 to {NODES_MAX} nodes, not {count}")
+    if not isinstance(count, int) or not 1 <= count <= NODES_MAX:
+        raise ValueError(f"a cluster has 1 to {NODES_MAX} nodes, not {count!r}")
     if unknown := set(by_node) - set(range(1, count + 1)):
         raise ValueError(f"node_settings of {unknown}, but nodes are 1 to {count}")
 

@@ -50,6 +50,8 @@ def simulate(
     if seed is None:
         asked = seed_asked()
         seed = _fresh_seed() if asked is None else asked
+    if not isinstance(seed, int):
+        raise TypeError(f"seed is a number, not {seed!r}")
     layout = sim_layout(nodes, settings or {}, node_settings or {})
     world = World(seed, time_limit_s=limit_s + 2 * WATCH_EVERY_S)
     story = _Story(world, layout, storms, limit_s, real_limit_s)

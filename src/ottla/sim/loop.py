@@ -31,7 +31,7 @@ THREAD_S = 0.0005
 THREAD_SLOW_S = 0.05
 THREAD_SLOW_RATE = 0.03
 TURNS_WITHOUT_REST_MAX = 2_000_000
-_NOT_OWN = tuple(os.path.dirname(module.__file__) + os.sep for module in (asyncio, ottla))
+_NOT_OWN = tuple(os.path.dirname(str(one.__file__)) + os.sep for one in (asyncio, ottla))
 """Files that a user who asks where his application waits did not write."""
 
 

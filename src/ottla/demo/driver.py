@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import json
 import sys
+import time
 from functools import partial
 from pathlib import Path
 from queue import Empty, Queue
@@ -34,6 +35,7 @@ def main(bootstrap: str, folder: str) -> int:
         "spark.driver.memory": "1g",
         "spark.local.dir": f"{folder}/spark",
         "spark.sql.shuffle.partitions": "2",
+        "spark.sql.streaming.numRecentProgressUpdates": "10",
         "spark.sql.warehouse.dir": f"{folder}/spark",
     }
     log = Path(folder, "spark.log")
@@ -47,6 +49,7 @@ def main(bootstrap: str, folder: str) -> int:
             max_records_per_batch=RECORDS_PER_BATCH,
         ) as running:
             archive = Archive(spark, bootstrap, Path(folder))
+            Teller(running, archive).start()
             _say(event="started")
             if _watch(running, archive, orders) == "finish":
                 running.process_all_available()
@@ -83,20 +86,41 @@ def _listen(orders: Queue[str]) -> None:
 
 
 def _watch(running: Running, archive: Archive, orders: Queue[str]) -> str:
-    """Tell of every batch, until there is an order; raise what ended a query."""
-    told: dict[str, int] = {}
+    """Until there is an order; raise what ended a query."""
     while True:
         running.await_termination(LOOK_EVERY_S)
         archive.look_after()
-        newest: dict[str, Any] = {**running.progress(), "archive": archive.query.lastProgress}
-        for name, progress in newest.items():
-            if progress and told.get(name) != progress["batchId"]:
-                told[name] = progress["batchId"]
-                _say(event="batch", query=name, **_figures(progress))
         try:
             return orders.get_nowait()
         except Empty:
             pass
+
+
+class Teller(Thread):
+    """Tells of every batch that had rows, and of where the others stand, for as long as it can."""
+
+    def __init__(self, running: Running, archive: Archive) -> None:
+        super().__init__(daemon=True)
+        self._queries = dict(zip(running.progress(), running.queries, strict=True))
+        self._archive = archive
+        self._told: dict[str, str] = {}
+        """When the newest batch that was told began."""
+
+    def run(self) -> None:
+        while True:
+            time.sleep(LOOK_EVERY_S)
+            try:
+                for name, query in [*self._queries.items(), ("archive", self._archive.query)]:
+                    self._tell(name, [json.loads(one.json) for one in query.recentProgress])
+            except Exception:
+                return  # Spark has ended, and those who look after it know why
+
+    def _tell(self, name: str, recent: list[dict[str, Any]]) -> None:
+        """A trigger that found nothing has the number of the batch that comes next."""
+        for progress in recent:
+            if progress["timestamp"] > self._told.get(name, ""):
+                self._told[name] = progress["timestamp"]
+                _say(event="batch", query=name, **_figures(progress))
 
 
 def _figures(progress: Any) -> dict[str, Any]:

@@ -51,8 +51,22 @@ def run(options: Options, console: Console) -> int:
     """0 if everything came out right, 1 if not."""
     # Whoever asks us to end must not leave our children behind either.
     signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
+    try:
+        return _run(options, console)
+    except (KeyboardInterrupt, SystemExit):
+        console.print("Stopped before the end: nothing was checked.")
+        raise
+
+
+def _run(options: Options, console: Console) -> int:
     with workspace(options.data) as place, ExitStack() as cleanup:
-        code = Show(options, console, place.folder, cleanup).run()
+        try:
+            code = Show(options, console, place.folder, cleanup).run()
+        except (KeyboardInterrupt, SystemExit):
+            for number in (signal.SIGINT, signal.SIGTERM):
+                signal.signal(number, signal.SIG_IGN)  # or else the next one leaves children behind
+            console.print("Stopping Spark and the brokers; this takes some seconds")
+            raise
         if code != 0 and not place.keeps:
             place.keeps = True
             console.print(f"What there is to look at is kept in {place.folder}", soft_wrap=True)

@@ -44,9 +44,12 @@ class OttlaDataSource(DataSource):
         return BatchReader(self.options, schema)
 
     def streamReader(self, schema: StructType) -> DataSourceStreamReader:
-        from ottla.spark.source.stream_reader import StreamReader
+        from ottla.spark.source.stream_reader import RefusedReader, StreamReader
 
-        return StreamReader(self.options, schema)
+        try:
+            return StreamReader(self.options, schema)
+        except ValueError as error:
+            return RefusedReader(error)
 
     def writer(self, schema: StructType, overwrite: bool) -> DataSourceWriter:
         from ottla.spark.sink.writers import BatchWriter

@@ -156,3 +156,17 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
 
     def stop(self) -> None:
         self._finder.close()
+
+
+class RefusedReader(DataSourceStreamReader):
+    """Says what is wrong with the options when Spark first asks. Said any earlier, the last line of
+    the error would be one of PySpark's: it stops a reader that it does not have."""
+
+    def __init__(self, error: ValueError) -> None:
+        self._error = error
+
+    def initialOffset(self) -> Json:
+        raise self._error
+
+    def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
+        raise self._error

@@ -9,10 +9,12 @@ import pytest
 from raft_memory_log import pack
 from raft_stage import Stage, partition_of, settings
 
+from ottla.protocol.codec import encoder
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages import fetch, fetch_snapshot
 from ottla.protocol.messages.describe_quorum import (
     DescribeQuorumRequest,
+    DescribeQuorumResponse,
     RequestPartitionData,
     RequestTopicData,
 )
@@ -241,6 +243,7 @@ def test_the_quorum_is_described_by_its_leader() -> None:
     follower = Stage()
     refusal = partition_of(follower.ask(request))
     assert refusal.error_code == ErrorCode.NOT_LEADER_OR_FOLLOWER
+    assert [node.node_id for node in follower.ask(request).nodes] == [1, 2, 3]
     stage = leader()
     stage.ask(fetch_by(2, 1, 1, 1))
     stage.ask(fetch_by(7, 1, 0, 0))
@@ -258,3 +261,12 @@ def test_the_quorum_is_described_by_its_leader() -> None:
         topics=[RequestTopicData(topic_name="other", partitions=[RequestPartitionData()])]
     )
     assert partition_of(stage.ask(other)).error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
+@pytest.mark.parametrize("version", [0, 1, 2])
+def test_every_version_can_carry_what_is_told_of_the_quorum(version: int) -> None:
+    request = DescribeQuorumRequest(
+        topics=[RequestTopicData(topic_name=CLUSTER_METADATA, partitions=[RequestPartitionData()])]
+    )
+    for stage in (Stage(), leader()):
+        assert encoder(DescribeQuorumResponse, version)(stage.ask(request, version))

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages import describe_quorum
@@ -12,6 +12,7 @@ from ottla.protocol.messages.describe_quorum import (
     ReplicaState,
     ResponsePartitionData,
 )
+from ottla.protocol.uuids import ZERO_UUID
 from ottla.raft import wire
 from ottla.raft.events import RequestReceived
 from ottla.raft.ids import CLUSTER_METADATA
@@ -20,6 +21,10 @@ from ottla.raft.states.progress import Progress
 
 if TYPE_CHECKING:
     from ottla.raft.replica import Replica
+    from ottla.raft.voters import VoterSet
+
+NODES_FROM: Final = 2
+"""The version from which answers tell where voters are, and in which directories."""
 
 
 def handle(replica: Replica, event: RequestReceived, request: DescribeQuorumRequest) -> None:
@@ -27,16 +32,20 @@ def handle(replica: Replica, event: RequestReceived, request: DescribeQuorumRequ
     if wire.only_partition(request.topics) is None:
         replica.answer(event.token, _unknown(request))
     elif isinstance(leader, Leader):
-        response = _response([_describe(replica, leader, event.wall_ms)])
-        response.nodes = _nodes(replica)
+        response = _response([_describe(replica, leader, event)])
+        response.nodes = nodes_of(replica.history.voters, event.version)
         replica.answer(event.token, response)
     else:
-        text = f"the leader is {replica.quorum.leader_id}"
-        error = ErrorCode.NOT_LEADER_OR_FOLLOWER
-        replica.answer(
-            event.token,
-            _response([ResponsePartitionData(error_code=error, error_message=text)]),
+        quorum = replica.quorum
+        seen = ResponsePartitionData(
+            error_code=ErrorCode.NOT_LEADER_OR_FOLLOWER,
+            error_message=f"the leader is {quorum.leader_id}",
+            leader_id=quorum.leader_id,
+            leader_epoch=quorum.epoch,
         )
+        response = _response([seen])
+        response.nodes = nodes_of(replica.history.voters, event.version)
+        replica.answer(event.token, response)
 
 
 def _response(partitions: list[ResponsePartitionData]) -> DescribeQuorumResponse:
@@ -60,19 +69,21 @@ def _unknown(request: DescribeQuorumRequest) -> DescribeQuorumResponse:
     )
 
 
-def _describe(replica: Replica, leader: Leader, wall_ms: int) -> ResponsePartitionData:
+def _describe(replica: Replica, leader: Leader, event: RequestReceived) -> ResponsePartitionData:
+    observers = leader.observers(replica.now_ms)
     return ResponsePartitionData(
         partition_index=wire.PARTITION,
         leader_id=replica.quorum.leader_id,
         leader_epoch=replica.quorum.epoch,
         high_watermark=wire.NO_OFFSET if leader.high_watermark is None else leader.high_watermark,
-        current_voters=[_state(replica, each, wall_ms) for each in leader.voters],
-        observers=[_state(replica, each, wall_ms) for each in leader.observers(replica.now_ms)],
+        current_voters=[_state(replica, each, event) for each in leader.voters],
+        observers=[_state(replica, each, event) for each in observers],
     )
 
 
-def _state(replica: Replica, progress: Progress, wall_ms: int) -> ReplicaState:
+def _state(replica: Replica, progress: Progress, event: RequestReceived) -> ReplicaState:
     """The clock of the core runs since the start of the machine; people read the time of day."""
+    wall_ms = event.wall_ms
 
     def wall(then_ms: int | None) -> int:
         return -1 if then_ms is None else wall_ms - (replica.now_ms - then_ms)
@@ -81,14 +92,19 @@ def _state(replica: Replica, progress: Progress, wall_ms: int) -> ReplicaState:
     end_offset = replica.log.end.offset if is_leader else progress.end_offset
     return ReplicaState(
         replica_id=progress.key.id,
-        replica_directory_id=progress.key.directory_bytes,
+        replica_directory_id=progress.key.directory_bytes
+        if event.version >= NODES_FROM
+        else ZERO_UUID,
         log_end_offset=wire.NO_OFFSET if end_offset is None else end_offset,
         last_fetch_timestamp=wall_ms if is_leader else wall(progress.fetched_at_ms),
         last_caught_up_timestamp=wall_ms if is_leader else wall(progress.caught_up_at_ms),
     )
 
 
-def _nodes(replica: Replica) -> list[describe_quorum.Node]:
+def nodes_of(voters: VoterSet, version: int) -> list[describe_quorum.Node]:
+    """Where the voters are, in versions that tell."""
+    if version < NODES_FROM:
+        return []
     return [
         describe_quorum.Node(
             node_id=voter.key.id,
@@ -97,5 +113,5 @@ def _nodes(replica: Replica) -> list[describe_quorum.Node]:
                 for name, host, port in voter.endpoints
             ],
         )
-        for voter in replica.history.voters
+        for voter in voters
     ]

@@ -11,6 +11,7 @@ from ottla.protocol.messages.describe_quorum import (
     ResponsePartitionData,
     ResponseTopicData,
 )
+from ottla.raft.describing import nodes_of
 from ottla.raft.ids import CLUSTER_METADATA
 from ottla.server.context import RequestContext
 from ottla.server.handlers._quorum import ask
@@ -26,7 +27,7 @@ async def handle(context: RequestContext, request: DescribeQuorumRequest) -> Des
 
 
 def unled(context: RequestContext, error: KafkaError) -> DescribeQuorumResponse:
-    """The error, with the epoch and leader that this node knows of."""
+    """The error, with the epoch, leader and voters that this node knows of."""
     quorum = context.node.metadata.quorum
     seen = ResponsePartitionData(
         error_code=int(error.code),
@@ -39,4 +40,5 @@ def unled(context: RequestContext, error: KafkaError) -> DescribeQuorumResponse:
         error_code=int(error.code),
         error_message=error.message,
         topics=[ResponseTopicData(topic_name=CLUSTER_METADATA, partitions=[seen])],
+        nodes=nodes_of(quorum.core.voters, context.api_version),
     )

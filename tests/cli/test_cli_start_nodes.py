@@ -19,11 +19,13 @@ from cli_tools import PROGRAM, Outcome, call, eventually, execute
 from ottla.cli.child_node import LINE_BYTES_MAX, ChildNode, Lines, reason_of
 from ottla.cli.nodes_folder import (
     FolderUnusable,
+    client_addresses,
     node_settings,
     prepare,
     read,
     with_another,
     without,
+    write_settings,
 )
 from ottla.cli.start_nodes import RESTART_PAUSES_S, STEADY_S, Restarts
 
@@ -147,6 +149,18 @@ def test_the_first_nodes_stay_the_voters(tmp_path: Path) -> None:
         prepare(tmp_path, 3, 9092)
 
 
+def test_the_folder_knows_where_its_brokers_are(tmp_path: Path) -> None:
+    made = prepare(tmp_path, 3, 9092)
+    assert client_addresses(made) == "127.0.0.1:9092,127.0.0.1:9093,127.0.0.1:9094"
+    for host, told in (
+        ("0.0.0.0", "127.0.0.1"),
+        ("::1", "[::1]"),
+        ("node.example", "node.example"),
+    ):
+        write_settings(made, host, {})
+        assert client_addresses(without(made, 1)) == f"{told}:9093,{told}:9094"
+
+
 def test_a_controller_port_that_was_taken_is_replaced(tmp_path: Path) -> None:
     made = prepare(tmp_path, 3, 9092)
     with socket.socket() as taken:
@@ -235,7 +249,9 @@ def test_a_broker_is_added_and_one_retired_while_the_cluster_runs(tmp_path: Path
             return call(*arguments, environment=environment)
 
         run("topics", "create", "orders", "-p", 2, "-r", 3)
-        added = run("cluster", "add-node", "--data", data, "--json")
+        early = call("cluster", "retire", 1, "--data", data)
+        assert "add 1 first" in " ".join(early.err.replace("│", " ").split())
+        added = call("cluster", "add-node", "--data", data, "--json")  # its address: by the folder
         assert added.json == {"added": 4}
         keeps = run("cluster", "retire", 1, "--data", data)
         assert keeps.code == 2
@@ -243,7 +259,7 @@ def test_a_broker_is_added_and_one_retired_while_the_cluster_runs(tmp_path: Path
             keeps.err.replace("│", " ").split()
         )
         assert run("topics", "reassign", "orders", "--brokers", "2,3,4", "--execute").code == 0
-        assert run("cluster", "retire", 1, "--data", data, "--json").json == {"retired": 1}
+        assert call("cluster", "retire", 1, "--data", data, "--json").json == {"retired": 1}
         assert [one["id"] for one in run("cluster", "--json").json["brokers"]] == [2, 3, 4]
         assert "node 1 retires as a broker and only votes from now on" in running.errors
 
@@ -274,7 +290,7 @@ def test_only_the_folder_of_the_same_cluster_is_changed(tmp_path: Path, bootstra
     prepare(tmp_path, 3, 9092)
     other = call("cluster", "retire", 1, "--data", tmp_path, "-b", bootstrap)
     assert other.code == 2
-    assert "--bootstrap leads to" in " ".join(other.err.replace("│", " ").split())
+    assert f"{bootstrap} leads to" in " ".join(other.err.replace("│", " ").split())
     none = call("cluster", "add-node", "--data", tmp_path / "nothing", "-b", bootstrap)
     assert none.code == 2
     assert not read(tmp_path).retired

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
-from ottla.cli.options import BOOTSTRAP_DEFAULT, TIMEOUT_MS_DEFAULT, Bootstrap, Json, TimeoutMs
+from ottla.cli.options import TIMEOUT_MS_DEFAULT, FolderBootstrap, Json, TimeoutMs
 
 if TYPE_CHECKING:
     from ottla.cli.nodes_folder import NodesFolder
@@ -27,7 +27,7 @@ BrokerId = Annotated[int, typer.Argument(metavar="BROKER", min=0, show_default=F
 
 def add_node(
     data: Data = Path("data"),
-    bootstrap: Bootstrap = BOOTSTRAP_DEFAULT,
+    bootstrap: FolderBootstrap = None,
     timeout_ms: TimeoutMs = TIMEOUT_MS_DEFAULT,
     as_json: Json = False,
 ) -> None:
@@ -37,19 +37,20 @@ def add_node(
 
     - `ottla cluster add-node --data ./data`
     """
-    from ottla.cli.nodes_folder import with_another
+    from ottla.cli.nodes_folder import client_addresses, with_another
     from ottla.cli.output import deed
     from ottla.cli.session import with_admin
 
     folder = _folder_of(data)
+    where = bootstrap or client_addresses(folder)
 
     async def work(admin: Admin) -> int:
-        await _same_cluster(admin, folder)
+        await _same_cluster(admin, folder, where)
         number = with_another(folder).count
         await _until(admin, number, timeout_ms, is_there=True)
         return number
 
-    number = with_admin(bootstrap, work, timeout_ms=timeout_ms)
+    number = with_admin(where, work, timeout_ms=timeout_ms)
     text = f"Broker {number} is there. `ottla topics reassign` moves partitions to it."
     deed(as_json, {"added": number}, text)
 
@@ -57,7 +58,7 @@ def add_node(
 def retire(
     broker: BrokerId,
     data: Data = Path("data"),
-    bootstrap: Bootstrap = BOOTSTRAP_DEFAULT,
+    bootstrap: FolderBootstrap = None,
     timeout_ms: TimeoutMs = TIMEOUT_MS_DEFAULT,
     as_json: Json = False,
 ) -> None:
@@ -69,14 +70,15 @@ def retire(
 
     - `ottla cluster retire 1 --data ./data`
     """
-    from ottla.cli.nodes_folder import FolderUnusable, without
+    from ottla.cli.nodes_folder import FolderUnusable, client_addresses, without
     from ottla.cli.output import deed
     from ottla.cli.session import with_admin
 
     folder = _folder_of(data)
+    where = bootstrap or client_addresses(folder)
 
     async def work(admin: Admin) -> None:
-        await _same_cluster(admin, folder)
+        await _same_cluster(admin, folder, where)
         if objection := await still_keeps(admin, broker):
             raise typer.BadParameter(objection)
         try:
@@ -86,7 +88,7 @@ def retire(
         await _until(admin, broker, timeout_ms, is_there=False)
         await admin.unregister_broker(broker)
 
-    with_admin(bootstrap, work, timeout_ms=timeout_ms)
+    with_admin(where, work, timeout_ms=timeout_ms)
     votes = ", and only votes from now on" if folder.votes(broker) else ""
     deed(as_json, {"retired": broker}, f"Broker {broker} has retired{votes}.")
 
@@ -95,22 +97,29 @@ async def still_keeps(admin: Admin, broker: int) -> str | None:
     """Why a broker cannot go yet: what it keeps, and how to move that."""
     from ottla.protocol.errors import KafkaError
 
-    keeps = sorted(
-        topic.name
+    keeps = {
+        topic.name: topic.replication_factor
         for topic in (await admin.describe_topics()).values()
         if not isinstance(topic, KafkaError)
         and any(broker in partition.replicas for partition in topic.partitions)
-    )
+    }
     if not keeps:
         return None
     there = (await admin.describe_cluster()).brokers
-    others = ",".join(
-        str(one) for one in sorted(there) if one != broker and not there[one].is_fenced
-    )
-    names = " ".join(keeps[:5]) + (" ..." if len(keeps) > 5 else "")
+    others = [str(one) for one in sorted(there) if one != broker and not there[one].is_fenced]
+    names = " ".join(sorted(keeps)[:5]) + (" ..." if len(keeps) > 5 else "")
+    problem = f"broker {broker} still keeps replicas of {len(keeps)} topic(s)"
+    if (copies := max(keeps.values())) > (run := len(others)):
+        others += ["NEW"] * (copies - run)
+        advice = (
+            f"{copies} copies need {copies} other brokers, and {run} run: add {copies - run} "
+            "first (`ottla cluster add-node --data DIR`), then move them"
+        )
+    else:
+        advice = "move them first"
     return (
-        f"broker {broker} still keeps replicas of {len(keeps)} topic(s); move them first: "
-        f"`ottla topics reassign {names} --brokers {others} --execute`"
+        f"{problem}; {advice}: "
+        f"`ottla topics reassign {names} --brokers {','.join(others)} --execute`"
     )
 
 
@@ -126,11 +135,11 @@ def _folder_of(data: Path) -> NodesFolder:
         raise typer.BadParameter(str(error), param_hint="--data") from error
 
 
-async def _same_cluster(admin: Admin, folder: NodesFolder) -> None:
+async def _same_cluster(admin: Admin, folder: NodesFolder, where: str) -> None:
     there: Any = (await admin.describe_cluster()).cluster_id
     if there != folder.cluster_id:
         raise typer.BadParameter(
-            f"{folder.path} is of cluster {folder.cluster_id}, and --bootstrap leads to {there}"
+            f"{folder.path} is of cluster {folder.cluster_id}, and {where} leads to {there}"
         )
 
 

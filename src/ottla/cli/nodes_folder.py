@@ -30,6 +30,7 @@ from ottla.storage.meta_properties import MetaProperties, write_meta_properties
 
 FILE_NAME: Final = "nodes.properties"
 HOST: Final = "127.0.0.1"
+EVERYWHERE: Final = frozenset({"", "0.0.0.0", "[::]"})
 VOTERS_MAX: Final = 5
 
 # A node that is killed is noticed within a second, instead of Kafka's nine: on one machine no
@@ -102,6 +103,23 @@ class NodesFolder:
             "",
         ]
         OsDisk().replace_bytes(str(self.path / FILE_NAME), "\n".join(lines).encode())
+
+
+def client_addresses(folder: NodesFolder) -> str:
+    """Where its brokers serve clients, as a list for --bootstrap."""
+    return ",".join(_client_address(folder, number) for number in folder.brokers)
+
+
+def _client_address(folder: NodesFolder, number: int) -> str:
+    """By its file, which knows the host; on this machine if that is not there or names none."""
+    host = ""
+    file = folder.config_file(number)
+    try:
+        found = parse_properties(file.read_text(encoding="utf-8"), str(file))
+        host = found["listeners"].split(",")[0].partition("://")[2].rpartition(":")[0]
+    except (OSError, KeyError, PropertiesError):
+        pass
+    return f"{HOST if host in EVERYWHERE else host}:{folder.ports[number - 1]}"
 
 
 def is_nodes_folder(path: Path) -> bool:

@@ -19,6 +19,28 @@ Bootstrap: TypeAlias = Annotated[
 ]
 BOOTSTRAP_DEFAULT = "localhost:9092"
 
+BootstrapController: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        "--bootstrap-controller",
+        metavar="HOST:PORT,...",
+        help="Controllers to ask instead, by their own listeners.",
+        show_default=False,
+    ),
+]
+FolderBootstrap: TypeAlias = Annotated[
+    str | None,
+    typer.Option(
+        "--bootstrap",
+        "-b",
+        metavar="HOST:PORT,...",
+        envvar="OTTLA_BOOTSTRAP",
+        help="Brokers to ask first; those of the folder, if not given.",
+        show_envvar=True,
+        show_default=False,
+    ),
+]
+
 Json: TypeAlias = Annotated[
     bool, typer.Option("--json", help="Print JSON with stable field names, for scripts.")
 ]

@@ -32,6 +32,8 @@ from ottla.client.values import TopicPartition
 
 pytestmark = pytest.mark.ottla_only
 
+DIRECTORY = "kXSyEMBiQkKj0yEAzPXpRg"
+
 
 @pytest.fixture(scope="module")
 def shared() -> Iterator[Any]:
@@ -72,8 +74,10 @@ def test_a_healthy_cluster_says_so(on: Run, topic: str) -> None:
     assert "leading controller" in text
 
 
-def test_the_cluster_is_still_listed_without_a_subcommand(on: Run) -> None:
-    assert [one["id"] for one in on("cluster", "--json").json["brokers"]] == [1, 2, 3]
+def test_the_cluster_is_still_listed_without_a_subcommand(on: Run, shared: Any) -> None:
+    listed = on("cluster", "--json").json
+    assert [one["id"] for one in listed["brokers"]] == [1, 2, 3]
+    assert listed["controller"] == shared.controller
 
 
 def test_the_quorum_tells_how_far_each_controller_is(on: Run, shared: Any) -> None:
@@ -92,6 +96,41 @@ def test_a_voter_that_is_none_cannot_be_removed(on: Run) -> None:
     outcome = on("quorum", "remove-voter", 9)
     assert outcome.code == 2
     assert "no voter 9; voters are [1, 2, 3]" in outcome.err.replace("\n", " ")
+
+
+def controllers_of(run: Run) -> dict[int, str]:
+    members = run("quorum", "describe", "--json").json["members"]
+    return {one["node"]: one["at"][0].partition("://")[2] for one in members if one["votes"]}
+
+
+def test_any_controller_can_be_asked_itself(on: Run, shared: Any) -> None:
+    for address in controllers_of(on).values():
+        asked = ("--bootstrap-controller", address)
+        assert call("quorum", "describe", *asked, "--json").json["leader"] == shared.controller
+        none = call("quorum", "remove-voter", 9, *asked)
+        assert "no voter 9; voters are [1, 2, 3]" in none.err.replace("\n", " ")
+        fixed = call("quorum", "remove-voter", 1, "--directory-id", DIRECTORY, *asked)
+        assert fixed.code == 1
+        assert "kraft.version" in fixed.err  # the leader's own words: these voters cannot change
+
+
+def test_an_address_of_the_other_kind_is_told_with_what_to_do(on: Run, shared: Any) -> None:
+    controller = controllers_of(on)[1]
+    for command in (
+        ("quorum", "describe"),
+        ("cluster", "status"),
+        ("cluster",),
+        ("topics", "list"),
+    ):
+        outcome = on(*command, "--bootstrap", controller)
+        assert outcome.code == 1
+        assert "--bootstrap wants the address of a broker" in outcome.err
+    broker = shared.bootstrap_servers.split(",")[0]
+    outcome = on("quorum", "describe", "--bootstrap-controller", broker)
+    assert outcome.code == 1
+    assert "goes with --bootstrap-controller" in outcome.err
+    bad = on("quorum", "describe", "--bootstrap-controller", "nowhere:x")
+    assert bad.code == 2
 
 
 def test_a_dead_node_is_named_with_the_partitions_that_miss_it() -> None:
@@ -143,6 +182,30 @@ def test_without_a_majority_what_is_known_is_told_soon_and_counts_as_an_error() 
             (2, False),
             (3, True),
         ]
+
+
+def test_a_voter_that_is_no_broker_is_named_when_it_does_not_answer() -> None:
+    with ottla.testing.cluster(nodes=3) as cluster:
+        run = _on(cluster)
+        where = controllers_of(run)
+        asked = ("--bootstrap-controller", where[3])
+        eventually(lambda: run("cluster", "--json").json["controller"] is not None)
+        cluster.stop(1)
+        eventually(lambda: run("cluster", "--json").json["brokers"][0]["fenced"])
+        assert run("cluster", "unregister", 1).code == 0
+        eventually(lambda: run("cluster", "--json").json["brokers"][0]["id"] == 2)
+        cluster.kill(2)
+        eventually(lambda: run("quorum", "describe").code == 1)
+        for command in (
+            ("quorum", "describe"),
+            ("cluster", "status"),
+            ("quorum", "describe", *asked),
+        ):
+            outcome = run(*command)
+            assert outcome.code == 1
+            assert re.search(rf"node 1 \({where[1]}\): .*refused", outcome.text)
+            assert re.search(r"node 3 \(.*\): answers; quorum epoch \d+", outcome.text)
+        assert run("cluster", "--json").json["controller"] is None
 
 
 # --- moves --------------------------------------------------------------------------------------
@@ -220,8 +283,13 @@ def test_a_broker_that_keeps_replicas_is_forgotten_only_by_force() -> None:
         eventually(lambda: run("cluster", "--json").json["brokers"][gone - 1]["fenced"])
         refused = run("cluster", "unregister", gone)
         assert refused.code == 2
-        assert "keeps replicas of 1 topic(s)" in " ".join(refused.err.replace("│", " ").split())
+        said = " ".join(refused.err.replace("│", " ").split())
+        assert "keeps replicas of 1 topic(s)" in said
+        assert "3 copies need 3 other brokers, and 2 run: add 1 first" in said
         assert run("cluster", "unregister", gone, "--force").code == 0
+        forgotten = f"! broker {gone} is not registered any more, but 1 partition(s) still name it"
+        eventually(lambda: forgotten in run("cluster", "status").text)
+        assert "unregistered" in run("cluster", "status").text
 
 
 def test_a_topic_gets_more_copies(on: Run, topic: str) -> None:
@@ -347,6 +415,19 @@ def test_who_was_gone_before_the_controller_took_over_is_not_said_to_catch_up() 
     (state,) = broker_states([Broker(2, "h", 9092, is_fenced=True)], [], quorum, 2_000)
     assert state.why == "not heard of since controller 1 took over: stopped, or not reached"
     assert "since controller 1 took over" in lagging_voters(quorum, 2_000)[0]
+
+
+def test_who_is_not_told_of_is_unregistered_only_where_fenced_brokers_are_told() -> None:
+    quorum = DescribedQuorum(1, 1, 100, (member(1, 100),), ())
+    topic = Topic("t", bytes(16), False, (Partition(0, 1, 0, (1, 5), (1,), (5,)),))
+    one = [Broker(1, "h", 9092)]
+    state = broker_states(one, [topic], quorum, 2_000, tells_fenced=True)[1]
+    assert not state.registered
+    assert state.why == "not registered any more, but 1 partition(s) still name it: reassign them"
+    old = broker_states(one, [topic], quorum, 2_000)[1]
+    assert old.registered
+    assert old.why is not None
+    assert "does not follow" in old.why
 
 
 def test_partitions_are_sorted_by_their_need() -> None:

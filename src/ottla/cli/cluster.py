@@ -18,7 +18,8 @@ from ottla.cli.options import (
 
 if TYPE_CHECKING:
     from ottla.client.admin.admin import Admin
-    from ottla.client.admin.cluster_admin import ServedApi
+    from ottla.client.admin.cluster_admin import DescribedCluster, ServedApi
+    from ottla.client.network.cluster import Cluster
 
 app = new_app()
 app.command("add-node")(add_node)
@@ -35,7 +36,7 @@ def cluster(
     timeout_ms: TimeoutMs = TIMEOUT_MS_DEFAULT,
     as_json: Json = False,
 ) -> None:
-    """Show the cluster's id, its brokers and the controller.
+    """Show the cluster's id, its brokers and the leading controller.
 
     Examples:
 
@@ -48,13 +49,15 @@ def cluster(
     if context.invoked_subcommand is not None:
         return
     from ottla.cli.output import print_fields, print_json, print_table
-    from ottla.cli.session import with_admin
+    from ottla.cli.session import with_cluster
+    from ottla.client.admin.admin import Admin
 
-    async def work(admin: Admin) -> dict[str, Any]:
+    async def work(cluster: Cluster) -> dict[str, Any]:
+        admin = Admin.over(cluster)
         there = await admin.describe_cluster()
         found: dict[str, Any] = {
             "cluster_id": there.cluster_id,
-            "controller": there.controller,
+            "controller": await _controller(cluster, there),
             "brokers": [
                 {
                     "id": broker.node_id,
@@ -70,16 +73,27 @@ def cluster(
             found["apis"] = [_api(one) for one in await admin.describe_apis()]
         return found
 
-    found = with_admin(bootstrap, work, timeout_ms=timeout_ms)
+    found = with_cluster(bootstrap, work, timeout_ms=timeout_ms)
     if as_json:
         print_json(found)
         return
-    print_fields([("cluster id", found["cluster_id"]), ("controller", found["controller"])])
+    print_fields([("cluster id", found["cluster_id"]), ("leading controller", found["controller"])])
     columns = ("id", "host", "port", "rack", "fenced")
     print_table(columns, [[broker[name] for name in columns] for broker in found["brokers"]])
     if apis:
         served = [(api["key"], api["api"], api["min"], api["max"]) for api in found["apis"]]
         print_table(("key", "api", "min", "max"), served)
+
+
+async def _controller(cluster: Cluster, there: DescribedCluster) -> int | None:
+    """Who leads the controllers; clients of an older cluster are told by its metadata."""
+    from ottla.cli.quorum_views import leading_controller
+    from ottla.client.errors import UnsupportedVersion
+
+    try:
+        return await leading_controller(cluster)
+    except UnsupportedVersion:
+        return there.controller
 
 
 def _api(one: ServedApi) -> dict[str, Any]:

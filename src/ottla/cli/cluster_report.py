@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from ottla.cli.cluster_status import NO_LEADER, UNDER_MIN_ISR, Stock
+from ottla.cli.cluster_status import NO_LEADER, UNDER_MIN_ISR, BrokerState, Stock
 from ottla.cli.output import print_fields, print_line, print_table
 from ottla.cli.quorum import members_of
 
@@ -56,7 +56,7 @@ def _print_brokers(stock: Stock) -> None:
                 one.node,
                 f"{one.host}:{one.port}" if one.host else None,
                 one.rack,
-                "fenced" if one.fenced else "online",
+                _state(one),
                 one.leads,
                 one.replicas,
                 one.in_sync,
@@ -65,6 +65,12 @@ def _print_brokers(stock: Stock) -> None:
             for one in stock.brokers
         ],
     )
+
+
+def _state(one: BrokerState) -> str:
+    if not one.registered:
+        return "unregistered"
+    return "fenced" if one.fenced else "online"
 
 
 def _print_partitions(stock: Stock, all_partitions: bool) -> None:

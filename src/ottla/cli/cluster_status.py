@@ -44,6 +44,7 @@ class BrokerState:
     replicas: int
     in_sync: int
     metadata_lag: int | None
+    registered: bool = True
 
 
 @dataclass(frozen=True, slots=True)
@@ -90,7 +91,11 @@ class Stock:
             for problem in (NO_LEADER, UNDER_MIN_ISR, UNDER_REPLICATED)
             if self.count(problem)
         ]
-        found += [f"broker {one.node} is fenced: {one.why}" for one in self.brokers if one.fenced]
+        found += [
+            f"broker {one.node} is {'fenced: ' if one.registered else ''}{one.why}"
+            for one in self.brokers
+            if one.fenced
+        ]
         if self.quorum is not None:
             found += lagging_voters(self.quorum, self.now_ms)
         return found
@@ -112,7 +117,11 @@ async def take_stock(cluster: Cluster) -> Stock:
         (await admin.describe_features()).finalized.get("metadata.version"),
         quorum,
         now_ms,
-        tuple(broker_states(there.brokers.values(), topics, quorum, now_ms)),
+        tuple(
+            broker_states(
+                there.brokers.values(), topics, quorum, now_ms, tells_fenced=there.tells_fenced
+            )
+        ),
         len(topics),
         sum(len(topic.partitions) for topic in topics),
         tuple(
@@ -161,7 +170,10 @@ def broker_states(
     topics: Sequence[Topic],
     quorum: DescribedQuorum | None,
     now_ms: int,
+    *,
+    tells_fenced: bool = False,
 ) -> list[BrokerState]:
+    """`tells_fenced`: fenced ones are among `brokers`, so that who is not is not registered."""
     leads: Counter[int] = Counter()
     replicas: Counter[int] = Counter()
     in_sync: Counter[int] = Counter()
@@ -173,8 +185,19 @@ def broker_states(
     members = {} if quorum is None else {m.node_id: m for m in (*quorum.voters, *quorum.observers)}
     known = {broker.node_id: broker for broker in brokers}
     # Who keeps replicas and is not told of has been unregistered, or is fenced in an old cluster.
-    for gone in replicas.keys() - known.keys():
+    missing = replicas.keys() - known.keys()
+    forgotten = missing if tells_fenced else set()
+    for gone in missing:
         known[gone] = Broker(gone, "", -1, is_fenced=True)
+
+    def why(node: int) -> str | None:
+        if node in forgotten:
+            return (
+                f"not registered any more, but {replicas[node]} partition(s) still name it: "
+                "reassign them"
+            )
+        return _why_fenced(members.get(node), quorum, now_ms)
+
     return [
         BrokerState(
             node=node,
@@ -182,11 +205,12 @@ def broker_states(
             port=broker.port,
             rack=broker.rack,
             fenced=broker.is_fenced,
-            why=_why_fenced(members.get(node), quorum, now_ms) if broker.is_fenced else None,
+            why=why(node) if broker.is_fenced else None,
             leads=leads[node],
             replicas=replicas[node],
             in_sync=in_sync[node],
             metadata_lag=_lag(members.get(node), quorum),
+            registered=node not in forgotten,
         )
         for node, broker in sorted(known.items())
     ]

@@ -9,12 +9,17 @@ from ottla.client.errors import (
     NoBrokerReachable,
     TopicMissing,
     Unreachable,
+    UnsupportedVersion,
 )
 from ottla.protocol.errors import ErrorCode, KafkaError
 
 _ADVICE = {
     ErrorCode.TOPIC_ALREADY_EXISTS: "--if-not-exists makes this no error",
     ErrorCode.INVALID_REPLICATION_FACTOR: "`ottla cluster` lists the brokers there are",
+    ErrorCode.MISMATCHED_ENDPOINT_TYPE: (
+        "--bootstrap wants the address of a broker; that of a controller's listener goes with "
+        "--bootstrap-controller, which `ottla quorum` takes"
+    ),
     ErrorCode.MESSAGE_TOO_LARGE: "max.message.bytes of the topic is the limit",
 }
 
@@ -30,6 +35,8 @@ def explain(error: BaseException) -> str | None:
         return f"{error}. The cluster advertises this address; can it be reached from here?"
     if isinstance(error, BadResponse):
         return f"{error}. Is the port right?"
+    if isinstance(error, UnsupportedVersion) and error.request == "Metadata":
+        return f"{error}. Is it a controller's listener? --bootstrap wants the address of a broker"
     if isinstance(error, DeliveryFailed):
         return f"{error}{_advice(error.cause)}"
     if isinstance(error, TopicMissing) and error.partition is None:

@@ -10,6 +10,7 @@ from ottla.cli.options import (
     BOOTSTRAP_DEFAULT,
     TIMEOUT_MS_DEFAULT,
     Bootstrap,
+    BootstrapController,
     Json,
     TimeoutMs,
     new_app,
@@ -29,6 +30,7 @@ VoterId = Annotated[int, typer.Argument(metavar="NODE", min=0, show_default=Fals
 @app.command()
 def describe(
     bootstrap: Bootstrap = BOOTSTRAP_DEFAULT,
+    bootstrap_controller: BootstrapController = None,
     timeout_ms: TimeoutMs = TIMEOUT_MS_DEFAULT,
     as_json: Json = False,
 ) -> None:
@@ -39,18 +41,23 @@ def describe(
     - `ottla quorum describe`
 
     - `ottla quorum describe --json`
+
+    - `ottla quorum describe --bootstrap-controller host1:9093`
     """
     from ottla.cli.output import print_fields, print_json, print_table
-    from ottla.cli.quorum_views import ask_all
+    from ottla.cli.quorum_views import ask_all, known_controllers
     from ottla.cli.session import with_cluster
     from ottla.client.admin.admin import Admin
+    from ottla.client.network.controllers import Controllers
     from ottla.runtime.clock import SystemClock
 
     async def ask(cluster: Cluster) -> DescribedQuorum | list[QuorumView]:
+        if isinstance(cluster, Controllers):
+            return await ask_all(cluster, await known_controllers(cluster))
         there = await Admin.over(cluster).describe_cluster()
         return await ask_all(cluster, there.brokers.values())
 
-    quorum = with_cluster(bootstrap, ask, timeout_ms=timeout_ms)
+    quorum = with_cluster(bootstrap, ask, timeout_ms=timeout_ms, controllers=bootstrap_controller)
     if isinstance(quorum, list):
         _tell_of_no_majority(quorum, as_json=as_json)
         raise typer.Exit(1)
@@ -131,6 +138,7 @@ def add_voter(
         typer.Option("--endpoint", metavar="NAME://HOST:PORT", help="Its controller listener."),
     ],
     bootstrap: Bootstrap = BOOTSTRAP_DEFAULT,
+    bootstrap_controller: BootstrapController = None,
     timeout_ms: TimeoutMs = TIMEOUT_MS_DEFAULT,
     as_json: Json = False,
 ) -> None:
@@ -148,6 +156,7 @@ def add_voter(
         bootstrap,
         lambda admin: admin.add_raft_voter(node, directory_id, where),
         timeout_ms=timeout_ms,
+        controllers=bootstrap_controller,
     )
     deed(as_json, {"added": node}, f"Node {node} votes now.")
 
@@ -175,6 +184,7 @@ def remove_voter(
         typer.Option("--directory-id", help="Needed if two voters have the same number."),
     ] = None,
     bootstrap: Bootstrap = BOOTSTRAP_DEFAULT,
+    bootstrap_controller: BootstrapController = None,
     timeout_ms: TimeoutMs = TIMEOUT_MS_DEFAULT,
     as_json: Json = False,
 ) -> None:
@@ -191,7 +201,7 @@ def remove_voter(
         directory = directory_id or _directory(await admin.describe_metadata_quorum(), node)
         await admin.remove_raft_voter(node, directory)
 
-    with_admin(bootstrap, work, timeout_ms=timeout_ms)
+    with_admin(bootstrap, work, timeout_ms=timeout_ms, controllers=bootstrap_controller)
     deed(as_json, {"removed": node}, f"Node {node} votes no longer.")
 
 

@@ -12,6 +12,7 @@ from ottla.client.admin.admin import Admin
 from ottla.client.errors import BadAddress
 from ottla.client.network.addresses import parse_addresses
 from ottla.client.network.cluster import Cluster
+from ottla.client.network.controllers import Controllers
 from ottla.client.settings.common import ClientSettings
 from ottla.runtime.os_runtime import OsRuntime, run
 
@@ -23,9 +24,15 @@ def with_admin(
     work: Callable[[Admin], Awaitable[T]],
     *,
     timeout_ms: int = TIMEOUT_MS_DEFAULT,
+    controllers: str | None = None,
 ) -> T:
     """The result of `work`, given an admin that is connected for as long as it runs."""
-    return with_cluster(bootstrap, lambda cluster: work(Admin.over(cluster)), timeout_ms=timeout_ms)
+    return with_cluster(
+        bootstrap,
+        lambda cluster: work(Admin.over(cluster)),
+        timeout_ms=timeout_ms,
+        controllers=controllers,
+    )
 
 
 def with_cluster(
@@ -33,21 +40,26 @@ def with_cluster(
     work: Callable[[Cluster], Awaitable[T]],
     *,
     timeout_ms: int = TIMEOUT_MS_DEFAULT,
+    controllers: str | None = None,
 ) -> T:
-    """The result of `work`, given a cluster that is connected for as long as it runs."""
+    """The result of `work`, given a cluster that is connected for as long as it runs. Where
+    `controllers` are named, it is made of them, and `bootstrap` does not count."""
+    addresses = bootstrap if controllers is None else controllers
     try:
-        parse_addresses(bootstrap)
+        parse_addresses(addresses)
     except BadAddress as error:
-        raise typer.BadParameter(str(error), param_hint="--bootstrap") from error
+        hint = "--bootstrap" if controllers is None else "--bootstrap-controller"
+        raise typer.BadParameter(str(error), param_hint=hint) from error
 
     async def main(runtime: OsRuntime) -> T:
         settings = ClientSettings(
-            bootstrap_servers=bootstrap,
+            bootstrap_servers=addresses,
             client_id="ottla-cli",
             request_timeout_ms=timeout_ms,
             default_api_timeout_ms=timeout_ms,
         )
-        async with Cluster.of(settings, runtime) as cluster:
+        kind = Cluster if controllers is None else Controllers
+        async with kind.of(settings, runtime) as cluster:
             return await work(cluster)
 
     return run(main)

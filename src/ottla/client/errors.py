@@ -133,6 +133,7 @@ class UnsupportedVersion(ClientError):
             f"{show_address(address)} serves {request} {theirs}, this client speaks {ours}"
         )
         self.address = address
+        self.request = request
 
 
 class TopicMissing(ClientError):

@@ -22,6 +22,8 @@ class DescribedCluster(NamedTuple):
     controller: int | None
     """Who takes changes; in a KRaft cluster any broker, which hands them on."""
     brokers: dict[int, Broker]
+    tells_fenced: bool = False
+    """Fenced brokers are among them: who is not is not registered."""
 
 
 class ServedApi(NamedTuple):
@@ -65,7 +67,12 @@ class ClusterAdmin(AdminPart):
             )
             for found in response.brokers
         }
-        return DescribedCluster(response.cluster_id, _somebody(response.controller_id), brokers)
+        return DescribedCluster(
+            response.cluster_id,
+            _somebody(response.controller_id),
+            brokers,
+            version >= FENCED_FROM,
+        )
 
     async def describe_apis(self, broker: int | None = None) -> list[ServedApi]:
         """Which versions of each request a broker serves: the named one, or any."""

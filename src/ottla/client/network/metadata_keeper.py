@@ -111,7 +111,7 @@ class MetadataKeeper:
     ) -> None:
         view = self.view.with_leader(partition, leader, leader_epoch, endpoints)
         if view is not self.view:
-            self._adopt(view)
+            self.adopt(view)
 
     def close(self) -> None:
         self._closed = True
@@ -135,7 +135,7 @@ class MetadataKeeper:
             raise KafkaError(ErrorCode.of(response.error_code))
         answer = view_of(response)
         self._fresh_at = self._runtime.clock.now()
-        self._adopt(self.view.merged(answer, complete=names is None))
+        self.adopt(self.view.merged(answer, complete=names is None))
         return self.view.only(answer.topics)
 
     async def _ask(self, topics: list[str] | None, create_missing: bool) -> Any:
@@ -155,9 +155,10 @@ class MetadataKeeper:
         """They may all be others by now (KIP-1102): seek the cluster as at first."""
         self._fresh_at = self._runtime.clock.now()
         self._start_over()
-        self._adopt(replace(self.view, brokers={}, controller_id=-1))
+        self.adopt(replace(self.view, brokers={}, controller_id=-1))
 
-    def _adopt(self, view: ClusterView) -> None:
+    def adopt(self, view: ClusterView) -> None:
+        """Know this from now on."""
         self.view = view
         self._tell()
 

@@ -12,9 +12,10 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from typing import NamedTuple
 
-from ottla.sim.disk import SimFile
+from ottla.sim.disk import SimDisk, SimFile
 from ottla.sim.history import Violation
 from ottla.storage.log import Log
+from ottla.storage.segment import Segment
 
 _FRONT = struct.Struct(">qiibIhi")
 _LENGTH_END = 12
@@ -85,8 +86,11 @@ class CommittedLog:
                     break
                 place = place._replace(offset=segments[index + 1].base_offset)
                 continue
-            assert isinstance(segment.file, SimFile)
-            batch, size = _batch_at(segment.file, place.position)
+            file = _file_of(segment)
+            if file is None and log.failure is not None:
+                break  # it failed between a rename and knowing of it
+            assert file is not None, f"{who} has no {segment.path}"
+            batch, size = _batch_at(file, place.position)
             if batch.last_offset >= place.offset and batch.last_offset < end:
                 yield batch
             elif batch.last_offset >= end:
@@ -95,6 +99,16 @@ class CommittedLog:
                 offset=max(place.offset, batch.last_offset + 1), position=place.position + size
             )
         self._places[who] = place
+
+
+def _file_of(segment: Segment) -> SimFile | None:
+    """Not `segment.file`: that opens it for the node, who may have let go of it because its disk
+    fails, and would count as an error of the node's."""
+    disk = segment._disk
+    assert isinstance(disk, SimDisk)
+    file = segment._file or disk.peek(segment.path)
+    assert file is None or isinstance(file, SimFile)
+    return file
 
 
 def _batch_at(file: SimFile, position: int) -> tuple[Batch, int]:

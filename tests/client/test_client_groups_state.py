@@ -51,6 +51,32 @@ def test_while_rebalancing_commits_are_refused_with_the_hope_of_a_retry() -> Non
     assert not isinstance(caught.value, CommitInterrupted)
 
 
+def test_who_was_thrown_out_goes_by_its_old_name_until_it_has_a_new_one() -> None:
+    """A transaction with what it had read is refused by that; one of nobody would be taken."""
+    state = stable()
+    known = state.metadata()
+    assert known == ("g", 3, "me", None)
+    state.reset("thrown out")
+    state.join_sent()
+    state.joined(5, "me again", "range", "other")
+    assert state.metadata() == known
+    state.synced()
+    assert state.metadata() == ("g", 5, "me again", None)
+
+
+def test_who_was_fenced_goes_by_its_old_epoch_until_it_has_a_new_one() -> None:
+    state = NewProtocolState(SETTINGS, "me")
+    assert state.metadata() == ("g", -1, "", None)
+    state.join()
+    state.answered(answer(7, None))
+    state.lose()
+    assert state.metadata() == ("g", 7, "me", None)
+    state.join()
+    assert state.metadata() == ("g", 7, "me", None)
+    state.answered(answer(12, None))
+    assert state.metadata() == ("g", 12, "me", None)
+
+
 def test_answers_to_an_older_generation_change_nothing() -> None:
     state = stable()
     old = state.identity._replace(generation=2)

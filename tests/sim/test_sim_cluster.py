@@ -40,6 +40,7 @@ def test_a_cluster_keeps_its_promises_in_any_storm() -> None:
         pytest.param(1, 3, id="a follower caught up while it was fenced, and never joined the ISR"),
         pytest.param(10, 1, id="a fetch that began at an abort marker hid the records behind it"),
         pytest.param(1004, None, id="a position behind a marker had the epoch before the marker's"),
+        pytest.param(1000592, None, id="a consumer that was fenced committed as nobody"),
     ],
 )
 def test_what_once_went_wrong_in_a_cluster_stays_right(seed: int, nodes: int | None) -> None:

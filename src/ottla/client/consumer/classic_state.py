@@ -64,6 +64,7 @@ class ClassicState:
         """Why to join; None if there is no need to."""
         self.must_prepare = True
         """Whether partitions must be given up, as the protocol says, before joining."""
+        self._last_known = GroupMetadata(self._group_id, *self.identity)
 
     # Who this is
 
@@ -86,9 +87,9 @@ class ClassicState:
         return self.phase in (Phase.SYNCING, Phase.STABLE)
 
     def metadata(self) -> GroupMetadata:
-        return GroupMetadata(
-            self._group_id, self.generation, self.member_id, self._settings.group_instance_id
-        )
+        """As the group knew this member last. Once its partitions are lost, a transaction with what
+        it had read of them must be refused: coordinators take offsets of nobody in particular."""
+        return self._last_known
 
     # What happens
 
@@ -123,6 +124,7 @@ class ClassicState:
 
     def synced(self) -> None:
         self.phase = Phase.STABLE
+        self._last_known = GroupMetadata(self._group_id, *self.identity)
         self.rejoin_reason = None
 
     def applied(self) -> None:

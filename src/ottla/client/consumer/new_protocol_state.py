@@ -107,6 +107,9 @@ class NewProtocolState:
         self.names: dict[bytes, str] = {}
         """Of the topics that are held, or were to be."""
         self._sent = _Sent()
+        self._last_known = GroupMetadata(
+            self._group_id, group_instance_id=settings.group_instance_id
+        )
 
     # Who this is
 
@@ -115,11 +118,9 @@ class NewProtocolState:
         return MemberIdentity(self.epoch, self.member_id, self._settings.group_instance_id)
 
     def metadata(self) -> GroupMetadata:
-        if self.phase is not Phase.MEMBER:
-            return GroupMetadata(self._group_id, group_instance_id=self.identity.instance_id)
-        return GroupMetadata(
-            self._group_id, self.epoch, self.member_id, self._settings.group_instance_id
-        )
+        """As the group knew this member last. Once its partitions are lost, a transaction with what
+        it had read of them must be refused: coordinators take offsets of nobody in particular."""
+        return self._last_known
 
     def identity_for_commit(self) -> MemberIdentity:
         if self.phase is not Phase.MEMBER:
@@ -210,6 +211,7 @@ class NewProtocolState:
         self.epoch = answer.member_epoch
         if answer.member_id:
             self.member_id = answer.member_id
+        self._last_known = GroupMetadata(self._group_id, *self.identity)
         if answer.assignment is None:
             return False
         target = {

@@ -6,7 +6,7 @@ Moving partitions and electing their leaders have files of their own.
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -28,6 +28,7 @@ if TYPE_CHECKING:
     from ottla.client.admin.admin import Admin
     from ottla.client.admin.topics import CreatedTopic, EligibleLeaders
     from ottla.client.network.metadata import Partition, Topic
+    from ottla.client.values import TopicPartition
     from ottla.protocol.errors import KafkaError
 
 app = new_app("Create, list, describe, alter, move and delete topics.")
@@ -219,10 +220,9 @@ def describe(
 
     - `ottla topics describe --under-replicated`
     """
-    from ottla.cli.output import print_json, print_line, print_table
+    from ottla.cli.output import print_json
     from ottla.cli.session import with_admin
     from ottla.client.values import TopicPartition
-    from ottla.protocol.uuids import to_text
 
     def wanted(partition: Partition) -> bool:
         if unavailable and partition.leader >= 0:
@@ -251,26 +251,36 @@ def describe(
         )
         return
     for topic, parts in shown:
-        print_line(
-            f"{topic.name}  id {to_text(topic.topic_id)}, {len(topic.partitions)} partition(s), "
-            f"replication factor {topic.replication_factor}"
-        )
-        print_table(
-            ("partition", "leader", "epoch", "replicas", "in sync", "offline")
-            + (("eligible", "led last") if others else ()),
-            [
-                (
-                    p.index,
-                    p.leader if p.leader >= 0 else None,
-                    p.leader_epoch,
-                    p.replicas,
-                    p.isr,
-                    p.offline or None,
-                )
-                + (_eligible(others.get(TopicPartition(topic.name, p.index))) if others else ())
-                for p in parts
-            ],
-        )
+        _print_topic(topic, parts, others)
+
+
+def _print_topic(
+    topic: Topic, parts: Sequence[Partition], others: Mapping[TopicPartition, EligibleLeaders]
+) -> None:
+    from ottla.cli.output import print_line, print_table
+    from ottla.client.values import TopicPartition
+    from ottla.protocol.uuids import to_text
+
+    print_line(
+        f"{topic.name}  id {to_text(topic.topic_id)}, {len(topic.partitions)} partition(s), "
+        f"replication factor {topic.replication_factor}"
+    )
+    print_table(
+        ("partition", "leader", "epoch", "replicas", "in sync", "offline")
+        + (("eligible", "led last") if others else ()),
+        [
+            (
+                p.index,
+                p.leader if p.leader >= 0 else None,
+                p.leader_epoch,
+                p.replicas,
+                p.isr,
+                p.offline or None,
+            )
+            + (_eligible(others.get(TopicPartition(topic.name, p.index))) if others else ())
+            for p in parts
+        ],
+    )
 
 
 @app.command()

@@ -74,16 +74,16 @@ class LogManager:
 
     # Opening
 
-    async def open(self, cluster_id: str | None = None) -> None:
+    async def open(self) -> None:
         """Lock all data folders and learn, or decide, which cluster they belong to.
 
         A folder that cannot be used is offline, and the rest goes on without it. Raises
         `StorageError` or `LogDirInUse` where there is nothing to go on with.
         """
         fresh_ids = [random_uuid(self._runtime.random) for _ in range(len(self.dirs) + 1)]
-        await self._runtime.in_thread(self._open_dirs, cluster_id, fresh_ids)
+        await self._runtime.in_thread(self._open_dirs, fresh_ids)
 
-    def _open_dirs(self, cluster_id: str | None, fresh_ids: list[bytes]) -> None:
+    def _open_dirs(self, fresh_ids: list[bytes]) -> None:
         found: dict[LogDir, MetaProperties | None] = {}
         try:
             for log_dir in self.dirs:
@@ -92,22 +92,15 @@ class LogManager:
                 except OSError as error:
                     log_dir.release()
                     logger.error("Data folder %s is offline: %s", log_dir.path, error)
-            self._identify(found, cluster_id, fresh_ids)
+            self._identify(found, fresh_ids)
         except BaseException:
             self._release_dirs()
             raise
 
-    def _identify(
-        self,
-        found: dict[LogDir, MetaProperties | None],
-        cluster_id: str | None,
-        fresh_ids: list[bytes],
-    ) -> None:
+    def _identify(self, found: dict[LogDir, MetaProperties | None], fresh_ids: list[bytes]) -> None:
         self._check_usable(found)
         known = [properties for properties in found.values() if properties is not None]
         cluster_ids = {properties.cluster_id for properties in known}
-        if cluster_id is not None:
-            cluster_ids.add(cluster_id)
         if len(cluster_ids) > 1:
             raise StorageError(
                 f"data folders of different clusters: {', '.join(sorted(cluster_ids))}. "

@@ -40,3 +40,28 @@ def test_a_pipeline_before_its_first_batch_has_not_started(
     (lag,) = [line for line in text.splitlines() if line.startswith("lag")]
     assert lag.split(maxsplit=1)[1] == "not started: no batch has ended yet"
     assert "?" not in text
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "told"),
+    [
+        ("notes.txt", "to do", "wants a file that ends with .py, .yaml or .yml"),
+        ("words.py", "no Python", "is no Python"),
+        ("empty.py", "x = 1\n", "has neither `app = App(...)`"),
+        ("wrong.yaml", "source: a\nsink: {topc: b}\n", "sink: wants either"),
+        ("absent.py", None, "No such file or directory"),
+        ("absent.yaml", None, "No such file or directory"),
+    ],
+)
+def test_a_file_without_a_pipeline_is_a_wrong_call(
+    tmp_path: Path, name: str, text: str | None, told: str
+) -> None:
+    file = tmp_path / name
+    if text is not None:
+        file.write_text(text)
+    pipelines = tmp_path / "pipelines"
+    result = CliRunner().invoke(app, ["pipeline", "run", str(file), "--state-dir", str(pipelines)])
+    assert result.exit_code == 2, result.output
+    assert result.stderr.startswith(f"ottla: {file}")
+    assert told in result.stderr
+    assert not pipelines.exists()

@@ -52,6 +52,13 @@ def explain(error: BaseException) -> str | None:
     return None
 
 
+def exit_code(error: BaseException) -> int:
+    """2 where the call was wrong, as for a wrong option; 1 where what it asked for has failed."""
+    from ottla.pipelines.errors import InvalidFile
+
+    return 2 if isinstance(error, InvalidFile) else 1
+
+
 def _is_said_in_full(error: BaseException) -> bool:
     """Errors of pipelines say themselves what to do."""
     from ottla.pipelines.errors import PipelineError

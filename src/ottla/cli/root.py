@@ -58,13 +58,13 @@ class LazyGroup(TyperGroup):
         except (typer.Exit, typer.Abort, BrokenPipeError):
             raise
         except Exception as error:
-            from ottla.cli.failure import explain
+            from ottla.cli.failure import exit_code, explain
 
             line = explain(error)
             if line is None:
                 raise
             print(f"ottla: {line}", file=sys.stderr)
-            raise typer.Exit(1) from error
+            raise typer.Exit(exit_code(error)) from error
 
 
 app = typer.Typer(

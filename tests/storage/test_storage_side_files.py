@@ -147,13 +147,32 @@ def test_partition_metadata_holds_the_topic_id_as_text(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["", "version: 1\ntopic_id: " + KAFKA_ID, "version: 0", "version: 0\ntopic_id: short"]
+    ("text", "told"),
+    [
+        ("", "damaged: it has no line `version: ...`"),
+        ("\0" * 40, "damaged: it has no line `version: ...`"),
+        ("version: 0", "damaged: it has no line `topic_id: ...`"),
+        ("version: 1\ntopic_id: " + KAFKA_ID, "line 1: version '1' is unknown: expected 0"),
+        ("version: x\ntopic_id: " + KAFKA_ID, "line 1: version 'x' is unknown: expected 0"),
+        (
+            "version: 0\ntopic_id: a b",
+            "line 2: the topic id is not a uuid in url-safe base64: 'a b'",
+        ),
+        (
+            "version: 0\ntopic_id: abcd",
+            "line 2: the topic id is not a uuid: 'abcd' holds 3 bytes instead of 16",
+        ),
+        ("version: 0\ntopic_id: " + "A" * 22, "line 2: the topic id is zero"),
+    ],
 )
-def test_damaged_partition_metadata_is_refused(tmp_path: Path, text: str) -> None:
+def test_damaged_partition_metadata_is_refused_in_plain_words(
+    tmp_path: Path, text: str, told: str
+) -> None:
     path = tmp_path / "partition.metadata"
     path.write_text(text)
-    with pytest.raises(CorruptFile):
+    with pytest.raises(CorruptFile) as error:
         read_topic_id(DISK, str(path))
+    assert str(error.value) == f"{path}: {told}"
 
 
 def test_meta_properties_of_kafka_are_read(tmp_path: Path) -> None:
@@ -172,6 +191,29 @@ def test_meta_properties_of_another_version_are_refused(tmp_path: Path) -> None:
     (tmp_path / "meta.properties").write_text("version=0\nbroker.id=1\n")
     with pytest.raises(CorruptFile, match="version 0"):
         read_meta_properties(DISK, str(tmp_path))
+
+
+@pytest.mark.parametrize(
+    ("text", "told"),
+    [
+        ("", "damaged: it has no line `version=...`"),
+        ("version=1\nnode.id=1\n", "damaged: it has no line `cluster.id=...`"),
+        ("version=1\ncluster.id=c\nnode.id=one\n", "node.id 'one' is no number"),
+        (
+            "version=1\ncluster.id=c\nnode.id=1\ndirectory.id=abcd\n",
+            "directory.id is not a uuid: 'abcd' holds 3 bytes instead of 16",
+        ),
+        ("version=1\ncluster.id=\\u12\n", "line 2: \\u12 must have four hexadecimal digits"),
+    ],
+)
+def test_damaged_meta_properties_are_refused_in_plain_words(
+    tmp_path: Path, text: str, told: str
+) -> None:
+    path = tmp_path / "meta.properties"
+    path.write_text(text)
+    with pytest.raises(CorruptFile) as error:
+        read_meta_properties(DISK, str(tmp_path))
+    assert str(error.value) == f"{path}: {told}"
 
 
 def test_the_clean_shutdown_marker_answers_once(tmp_path: Path) -> None:

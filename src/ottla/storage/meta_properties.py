@@ -5,8 +5,7 @@ from __future__ import annotations
 import os.path
 from typing import NamedTuple
 
-from ottla.config.errors import ConfigError
-from ottla.config.properties import parse_properties
+from ottla.config.properties import Properties, PropertiesError, parse_properties
 from ottla.protocol.uuids import from_text, to_text
 from ottla.runtime.disk import Disk
 from ottla.storage.errors import CorruptFile
@@ -30,21 +29,32 @@ def read_meta_properties(disk: Disk, directory: str) -> MetaProperties | None:
     except FileNotFoundError:
         return None
     try:
-        fields = parse_properties(text, path)
-        if int(fields["version"]) != VERSION:
-            raise CorruptFile(
-                path, f"version {fields['version']} is not {VERSION}: not a folder of a KRaft node"
-            )
-        directory_id = fields.get("directory.id")
+        return _understood(path, parse_properties(text, path))
+    except PropertiesError as error:
+        raise CorruptFile(path, str(error).replace(f"{path}:", "line ", 1)) from None
+
+
+def _understood(path: str, fields: Properties) -> MetaProperties:
+    version = _required(fields, "version", path).strip()
+    if version != str(VERSION):
+        raise CorruptFile(path, f"version {version} is not {VERSION}: not a folder of a KRaft node")
+    cluster_id = _required(fields, "cluster.id", path)
+    node_id = _required(fields, "node.id", path).strip()
+    if not node_id.isdecimal():
+        raise CorruptFile(path, f"node.id {node_id!r} is no number")
+    directory_id = fields.get("directory.id")
+    try:
         return MetaProperties(
-            fields["cluster.id"],
-            int(fields["node.id"]),
-            None if directory_id is None else from_text(directory_id),
+            cluster_id, int(node_id), None if directory_id is None else from_text(directory_id)
         )
-    except (KeyError, ValueError, ConfigError) as error:
-        if isinstance(error, CorruptFile):
-            raise
-        raise CorruptFile(path, f"cannot be read: {error!r}") from None
+    except ValueError as error:
+        raise CorruptFile(path, f"directory.id is {error}") from None
+
+
+def _required(fields: Properties, name: str, path: str) -> str:
+    if name not in fields:
+        raise CorruptFile(path, f"damaged: it has no line `{name}=...`")
+    return fields[name]
 
 
 def write_meta_properties(disk: Disk, directory: str, properties: MetaProperties) -> None:

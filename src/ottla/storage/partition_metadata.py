@@ -15,21 +15,30 @@ VERSION = 0
 
 def read_topic_id(disk: Disk, path: str) -> bytes:
     """`FileNotFoundError` or `CorruptFile` where there is no answer."""
-    fields: dict[str, str] = {}
-    for line in disk.read_bytes(path).decode(errors="replace").splitlines():
+    fields: dict[str, tuple[int, str]] = {}
+    lines = disk.read_bytes(path).decode(errors="replace").splitlines()
+    for number, line in enumerate(lines, start=1):
         name, _, value = line.partition(":")
-        fields[name.strip()] = value.strip()
+        fields[name.strip()] = (number, value.strip())
+    number, version = _required(fields, "version", path)
+    if version != str(VERSION):
+        raise CorruptFile(
+            path, f"line {number}: version {version!r} is unknown: expected {VERSION}"
+        )
+    number, text = _required(fields, "topic_id", path)
     try:
-        if int(fields["version"]) != VERSION:
-            raise CorruptFile(path, f"version {fields['version']} is unknown: expected {VERSION}")
-        topic_id = from_text(fields["topic_id"])
-    except (KeyError, ValueError) as error:
-        if isinstance(error, CorruptFile):
-            raise
-        raise CorruptFile(path, f"not a partition's metadata: {error!r}") from None
+        topic_id = from_text(text)
+    except ValueError as error:
+        raise CorruptFile(path, f"line {number}: the topic id is {error}") from None
     if topic_id == ZERO_UUID:
-        raise CorruptFile(path, "the topic id is zero")
+        raise CorruptFile(path, f"line {number}: the topic id is zero")
     return topic_id
+
+
+def _required(fields: dict[str, tuple[int, str]], name: str, path: str) -> tuple[int, str]:
+    if name not in fields:
+        raise CorruptFile(path, f"damaged: it has no line `{name}: ...`")
+    return fields[name]
 
 
 def write_topic_id(disk: Disk, path: str, topic_id: bytes) -> None:

@@ -58,10 +58,16 @@ async def ask(cluster: AsyncCluster, number: int, request: Message, version: int
     return await cluster._wait(post)
 
 
-async def create(cluster: AsyncCluster, topic: str = "t", replicas: int = 3, **config: str) -> None:
+async def create(
+    cluster: AsyncCluster,
+    topic: str = "t",
+    replicas: int = 3,
+    partitions: int = 1,
+    **config: str,
+) -> None:
     async with Admin(bootstrap_servers=cluster.bootstrap_servers) as admin:
         settings = {key.replace("_", "."): value for key, value in config.items()}
-        made = NewTopic(topic, partitions=1, replication_factor=replicas, configs=settings)
+        made = NewTopic(topic, partitions=partitions, replication_factor=replicas, configs=settings)
         await admin.create_topics([made])
     await until(lambda: cluster.leader_of(topic) is not None)
     await until(lambda: len(isr(cluster, topic)) == replicas)

@@ -37,11 +37,7 @@ from ottla.records.builder import build_batch
 from ottla.records.record import Record
 from ottla.replication.partition import Partition
 from ottla.runtime.os_disk import OsDisk
-from ottla.storage.meta_properties import (
-    MetaProperties,
-    read_meta_properties,
-    write_meta_properties,
-)
+from ottla.storage.meta_properties import read_meta_properties, write_meta_properties
 from ottla.testing import AsyncCluster, async_cluster
 
 Test = Callable[[AsyncCluster], Awaitable[None]]
@@ -115,6 +111,17 @@ def test_a_follower_that_lost_its_folder_copies_everything_anew() -> None:
     with_cluster(test)
 
 
+def replace_disk(folder: Path) -> None:
+    """By an empty one, formatted for the same node."""
+    known = read_meta_properties(OsDisk(), str(folder))
+    assert known is not None
+    shutil.rmtree(folder)
+    OsDisk().make_dirs(str(folder))
+    write_meta_properties(
+        OsDisk(), str(folder), known._replace(directory_id=random_uuid(Random(1)))
+    )
+
+
 @pytest.mark.parametrize("was", ["leader", "follower"])
 def test_a_broker_whose_disk_was_replaced_is_filled_again(was: str) -> None:
     async def test(cluster: AsyncCluster) -> None:
@@ -124,12 +131,7 @@ def test_a_broker_whose_disk_was_replaced_is_filled_again(was: str) -> None:
         folder = Path(cluster.nodes[lost].folder)
         await cluster.kill(lost)
         await until(lambda: cluster.leader_of("t") not in (None, lost))
-        known = read_meta_properties(OsDisk(), str(folder))
-        assert known is not None
-        shutil.rmtree(folder)
-        OsDisk().make_dirs(str(folder))
-        new_disk = MetaProperties(known.cluster_id, lost, random_uuid(Random(1)))
-        write_meta_properties(OsDisk(), str(folder), new_disk)
+        replace_disk(folder)
         await cluster.start(lost)
         await until(lambda: len(isr(cluster)) == 3)
         await produce(cluster, 300, 10)
@@ -138,6 +140,30 @@ def test_a_broker_whose_disk_was_replaced_is_filled_again(was: str) -> None:
         await until(lambda: len(isr(cluster)) == 3)
 
     with_cluster(test)
+
+
+def test_a_lost_disk_is_told_in_one_line_with_a_count_and_a_few_names(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    async def test(cluster: AsyncCluster) -> None:
+        await create(cluster, partitions=20)
+        await cluster.wait_in_sync()
+        lost = followers_of(cluster)[0]
+        await cluster.kill(lost)
+        await until(lambda: lost not in isr(cluster))
+        replace_disk(Path(cluster.nodes[lost].folder))
+        caplog.clear()
+        await cluster.start(lost)
+        await until(lambda: all(len(isr(cluster, "t", index)) == 3 for index in range(20)))
+
+    with_cluster(test)
+    told = [record for record in caplog.records if record.name == "ottla.replication"]
+    assert [record.message for record in told] == ["replicas whose disk is gone are copied anew"]
+    fields = vars(told[0])["fields"]
+    assert fields["count"] == 20
+    names = fields["partitions"].split(", ")
+    assert len({name for name in names if name.startswith("t-")}) == 5
+    assert names[-1] == "..."
 
 
 def test_records_that_only_the_old_leader_has_are_cut_when_it_comes_back() -> None:

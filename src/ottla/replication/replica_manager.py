@@ -37,6 +37,8 @@ log = get_logger("ottla.replication")
 LOGS_CREATED_PER_TURN: Final = 4
 """So many folders are made in one turn of the loop; each takes about half a millisecond."""
 
+NAMES_TOLD_MAX: Final = 5
+
 
 class ReplicaManager:
     def __init__(
@@ -64,6 +66,8 @@ class ReplicaManager:
         self._to_create: dict[Partition, None] = {}
         self._anew: set[Partition] = set()
         """Of these the metadata still names a folder that is gone."""
+        self._revived: list[Partition] = []
+        """What of these has not been told yet."""
         self._starting = False
         self._placed: dict[tuple[bytes, int], bytes] = {}
         self.report_folders: Callable[[dict[tuple[bytes, int], bytes]], object] | None = None
@@ -153,20 +157,17 @@ class ReplicaManager:
         for topic in image.topics.values():
             self._host(topic, image)
         self._starting = False
-        absent = [str(partition) for partition in self.partitions() if partition.error is not None]
+        absent = [partition for partition in self.partitions() if partition.error is not None]
         if absent:
             log.error(
                 "partitions are offline: the data folder that holds them is not here. Mount the "
                 "disk, or put the folder back into log.dirs, and start again",
-                count=len(absent),
-                first=absent[0],
+                **_counted(absent),
             )
-        if self._to_create:
-            log.warning(
-                "partitions have no folder; empty ones are made",
-                count=len(self._to_create),
-                first=str(next(iter(self._to_create))),
-            )
+        bare = [partition for partition in self._to_create if partition not in self._anew]
+        if bare:
+            log.warning("partitions have no folder; empty ones are made", **_counted(bare))
+        self._tell_revived()
         self._create_logs_soon()
 
     def apply(self, delta: MetadataDelta, image: MetadataImage) -> None:
@@ -188,6 +189,7 @@ class ReplicaManager:
                 self._configure(self.topics[name], image)
         if delta.brokers:
             self._brokers_changed(image)
+        self._tell_revived()
         self._create_logs_soon()
 
     def _brokers_changed(self, image: MetadataImage) -> None:
@@ -325,10 +327,16 @@ class ReplicaManager:
         if partition.error == ErrorCode.KAFKA_STORAGE_ERROR and all(
             log_dir.online for log_dir in self._log_manager.dirs
         ):
-            log.warning("a replica whose disk is gone is copied anew", partition=str(partition))
             partition.error = None
             self._anew.add(partition)
+            self._revived.append(partition)
             self._to_create[partition] = None
+
+    def _tell_revived(self) -> None:
+        """In one line: a disk takes all of its partitions along at once."""
+        if self._revived:
+            log.warning("replicas whose disk is gone are copied anew", **_counted(self._revived))
+            self._revived.clear()
 
     def _drop(self, topic: TopicImage) -> None:
         hosted = self.topics_by_id.pop(topic.id, None)
@@ -432,3 +440,10 @@ class ReplicaManager:
             for partition in self.partitions()
             if partition.log is not None and partition.error is None
         }
+
+
+def _counted(partitions: list[Partition]) -> dict[str, object]:
+    """How many, and a few of their names, for a line of the log."""
+    names = [str(partition) for partition in partitions[:NAMES_TOLD_MAX]]
+    more = ["..."] if len(partitions) > NAMES_TOLD_MAX else []
+    return {"count": len(partitions), "partitions": ", ".join(names + more)}

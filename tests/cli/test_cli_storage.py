@@ -59,6 +59,24 @@ def test_formatted_folders_say_whose_they_are(tmp_path: Path) -> None:
     assert told.json["problems"] == []
 
 
+@pytest.mark.parametrize("cluster_id", ["sometext", "x#y=z:k", r"back\slash", "end\\"])
+def test_a_cluster_id_may_be_any_text_as_with_kafka(tmp_path: Path, cluster_id: str) -> None:
+    file = properties(tmp_path)
+    options = ("storage", "format", "-c", file, "-N", "-g", "-t", cluster_id)
+    assert call(*options).code == 0
+    told = call("storage", "info", "-c", file, "--json").json["folders"]
+    assert [one["cluster_id"] for one in told] == [cluster_id, cluster_id]
+    assert call(*options).code == 0, "it is the same cluster"
+
+
+@pytest.mark.parametrize("cluster_id", ["", "some text", "tab\t"])
+def test_an_empty_cluster_id_or_one_with_blanks_is_refused(tmp_path: Path, cluster_id: str) -> None:
+    refused = call("storage", "format", "-c", properties(tmp_path), "-N", "-t", cluster_id)
+    assert refused.code == 2
+    assert "is no id" in refused.err
+    assert not (tmp_path / "a").exists()
+
+
 def test_what_is_formatted_is_left_alone(tmp_path: Path) -> None:
     file = properties(tmp_path)
     options = ("storage", "format", "-c", file, "-N")

@@ -46,7 +46,10 @@ def format_(
     cluster_id: Annotated[
         str,
         typer.Option(
-            "--cluster-id", "-t", metavar="UUID", help="The same for all nodes of the cluster."
+            "--cluster-id",
+            "-t",
+            metavar="ID",
+            help="The same for all nodes of the cluster: any text without blanks.",
         ),
     ],
     standalone: Annotated[
@@ -144,7 +147,8 @@ def _read(path: Path) -> BrokerConfig:
 
 
 def _check_cluster_id(cluster_id: str) -> None:
-    """Kafka takes any text; a mistake that is found here is found before it is in every folder."""
+    """Kafka takes any text, also none and blanks, which can only be a mistake: of a shell variable
+    that is not set, say. Found here, it is found before it is in every folder."""
     if not cluster_id or not cluster_id.isprintable() or any(map(str.isspace, cluster_id)):
         raise typer.BadParameter(f"--cluster-id: {cluster_id!r} is no id; see `random-uuid`")
 

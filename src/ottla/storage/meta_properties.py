@@ -58,7 +58,9 @@ def _required(fields: Properties, name: str, path: str) -> str:
 
 
 def write_meta_properties(disk: Disk, directory: str, properties: MetaProperties) -> None:
-    lines = ["#", f"cluster.id={properties.cluster_id}"]
+    # A cluster id may be any text, and a lone backslash means something in properties.
+    cluster_id = properties.cluster_id.replace("\\", "\\\\")
+    lines = ["#", f"cluster.id={cluster_id}"]
     if properties.directory_id is not None:
         lines.append(f"directory.id={to_text(properties.directory_id)}")
     lines += [f"node.id={properties.node_id}", f"version={VERSION}", ""]

@@ -33,7 +33,7 @@ def image_of(*records: Message) -> MetadataImage:
 def test_an_image_knows_its_offset_and_epoch_and_topics_by_name_and_id():
     image = EMPTY_IMAGE.apply([topic(1), partition(1, 0)], 7, 3)
     assert (image.offset, image.epoch) == (7, 3)
-    assert image.topic("topic-1") is image.topic_by_id(topic_id(1))
+    assert image.topic("topic-1") is image.topics_by_id[topic_id(1)]
     assert image.partition("topic-1", 0) == image.topics["topic-1"].partitions[0]
     assert image.partition("topic-1", 1) is None
     assert image.partition("none", 0) is None

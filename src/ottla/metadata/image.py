@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ottla.metadata.resources import CLUSTER_DEFAULT, ConfigResource, ResourceType
+from ottla.metadata.resources import ConfigResource, ResourceType
 from ottla.protocol.uuids import MIGRATING_DIRECTORY, UNASSIGNED_DIRECTORY
 
 if TYPE_CHECKING:
@@ -146,9 +146,6 @@ class MetadataImage:
     def topic(self, name: str) -> TopicImage | None:
         return self.topics.get(name)
 
-    def topic_by_id(self, topic_id: bytes) -> TopicImage | None:
-        return self.topics_by_id.get(topic_id)
-
     def partition(self, topic: str, index: int) -> PartitionImage | None:
         found = self.topics.get(topic)
         return None if found is None else found.partitions.get(index)
@@ -156,13 +153,6 @@ class MetadataImage:
     def topic_config(self, name: str) -> Mapping[str, str]:
         """The overrides set on this topic; what is not here follows the broker."""
         return self.configs.get((ResourceType.TOPIC, name), NO_CONFIG)
-
-    def broker_config(self, broker_id: int) -> Mapping[str, str]:
-        """The dynamic config of one broker, laid over the dynamic default of the cluster."""
-        return {
-            **self.configs.get(CLUSTER_DEFAULT, NO_CONFIG),
-            **self.configs.get((ResourceType.BROKER, str(broker_id)), NO_CONFIG),
-        }
 
     def config(self, resource: ConfigResource) -> Mapping[str, str]:
         return self.configs.get(resource, NO_CONFIG)

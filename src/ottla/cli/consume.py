@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import sys
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Annotated
 
 import typer
@@ -84,17 +85,18 @@ def consume(
 
     - `ottla consume orders -p 0 -o -10 -e -f '%p/%o %d %k=%v\n'`
     """
-    from ottla.cli.output import print_note
     from ottla.cli.record_output import renderer, unescape
     from ottla.cli.session import with_cluster
-    from ottla.cli.topic_reading import read_topic
-    from ottla.client.admin.admin import Admin
 
     now = moments.now_ms()
-    begin = moments.parse_moment(start, now, "--from")
-    end = moments.parse_moment(until, now, "--until") if until else None
-    chosen = moments.parse_partitions(partition)
-    isolation = int(committed)
+    wanted = Wanted(
+        topic,
+        moments.parse_moment(start, now, "--from"),
+        moments.parse_moment(until, now, "--until") if until else None,
+        moments.parse_partitions(partition),
+        follow,
+        committed,
+    )
     render = renderer(
         "json" if as_json else form,
         topic,
@@ -102,50 +104,72 @@ def consume(
         delimiter=unescape(delimiter),
         null=null.encode(),
     )
-
-    async def work(cluster: Cluster) -> None:
-        admin = Admin.over(cluster)
-        indexes = moments.existing(await cluster.topic(topic), chosen)
-        # The end first: records that arrive in between then belong to what comes after it.
-        ends = await _ends(admin, topic, indexes, end, follow, isolation)
-        starts = await moments.resolve(admin, topic, indexes, begin, isolation=isolation)
-        for index in indexes:
-            if ends is not None and starts[index] > ends[index]:
-                print_note(f"{topic}-{index} ends at {ends[index]}, before {starts[index]}.")
-        parts = read_topic(
-            cluster,
-            topic,
-            starts,
-            ends,
-            _poll,
-            isolation_level="read_committed" if committed else "read_uncommitted",
-        )
-        try:
-            await _print_all(parts, render, records_max, ends)
-        finally:
-            await parts.aclose()
-
-    with_cluster(bootstrap, work, timeout_ms=timeout_ms)
-
-
-async def _ends(
-    admin: Admin,
-    topic: str,
-    indexes: list[int],
-    until: moments.Moment | None,
-    follow: bool,
-    isolation: int,
-) -> dict[int, int] | None:
-    """Where to stop in each partition; None if never."""
-    wanted = None
-    if until is not None:
-        wanted = await moments.resolve(admin, topic, indexes, until, isolation=isolation)
-    if follow:
-        return wanted
-    latest = await moments.resolve(
-        admin, topic, indexes, moments.Moment("latest"), isolation=isolation
+    with_cluster(
+        bootstrap,
+        lambda cluster: _print_wanted(cluster, wanted, render, records_max),
+        timeout_ms=timeout_ms,
     )
-    return latest if wanted is None else {i: min(wanted[i], latest[i]) for i in indexes}
+
+
+@dataclass(frozen=True, slots=True)
+class Wanted:
+    """What is to be read."""
+
+    topic: str
+    begin: moments.Moment
+    end: moments.Moment | None
+    partitions: list[int] | None
+    follow: bool
+    committed: bool
+
+    @property
+    def isolation(self) -> int:
+        return int(self.committed)
+
+
+async def _print_wanted(
+    cluster: Cluster, wanted: Wanted, render: Render, records_max: int | None
+) -> None:
+    from ottla.cli.output import print_note
+    from ottla.cli.topic_reading import read_topic
+    from ottla.client.admin.admin import Admin
+
+    admin = Admin.over(cluster)
+    topic = wanted.topic
+    indexes = moments.existing(await cluster.topic(topic), wanted.partitions)
+    # The end first: records that arrive in between then belong to what comes after it.
+    ends = await _ends(admin, wanted, indexes)
+    starts = await moments.resolve(admin, topic, indexes, wanted.begin, isolation=wanted.isolation)
+    for index in indexes:
+        if ends is not None and starts[index] > ends[index]:
+            print_note(f"{topic}-{index} ends at {ends[index]}, before {starts[index]}.")
+    parts = read_topic(
+        cluster,
+        topic,
+        starts,
+        ends,
+        _poll,
+        isolation_level="read_committed" if wanted.committed else "read_uncommitted",
+    )
+    try:
+        await _print_all(parts, render, records_max, ends)
+    finally:
+        await parts.aclose()
+
+
+async def _ends(admin: Admin, wanted: Wanted, indexes: list[int]) -> dict[int, int] | None:
+    """Where to stop in each partition; None if never."""
+
+    async def found(moment: moments.Moment) -> dict[int, int]:
+        return await moments.resolve(
+            admin, wanted.topic, indexes, moment, isolation=wanted.isolation
+        )
+
+    asked = None if wanted.end is None else await found(wanted.end)
+    if wanted.follow:
+        return asked
+    latest = await found(moments.Moment("latest"))
+    return latest if asked is None else {i: min(asked[i], latest[i]) for i in indexes}
 
 
 async def _poll(consumer: Consumer, wait_ms: int) -> Records:

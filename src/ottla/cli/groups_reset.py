@@ -123,19 +123,12 @@ def reset_offsets(
     from ottla.cli.reset_file import read_plan
     from ottla.cli.session import with_admin
 
-    if dry_run and execute:
-        raise typer.BadParameter("give --dry-run or --execute, not both")
-    if export and as_json:
-        raise typer.BadParameter("--export prints CSV; leave out --json")
+    _check_deed(dry_run, execute, export, as_json)
     target = _target(
         to_earliest, to_latest, to_current, to_datetime, by_duration, shift_by, to_offset, from_file
     )
-    if all_topics and topics:
-        raise typer.BadParameter("give --all-topics or --topic, not both")
-    if not (all_topics or topics or from_file):
-        raise typer.BadParameter("say which partitions: --all-topics, or --topic TOPIC[:0,1]")
+    scope = _scope(all_topics, topics, from_file)
     names = list(dict.fromkeys(groups))
-    scope = parse_scope(topics) if topics else None
     plan = read_plan(from_file, names) if from_file else None
 
     async def work(admin: Admin) -> list[PlannedOffset]:
@@ -148,6 +141,22 @@ def reset_offsets(
     _report(planned, names, execute=execute, export=export, as_json=as_json)
     if any(one.error for one in planned):
         raise typer.Exit(1)
+
+
+def _check_deed(dry_run: bool, execute: bool, export: bool, as_json: bool) -> None:
+    if dry_run and execute:
+        raise typer.BadParameter("give --dry-run or --execute, not both")
+    if export and as_json:
+        raise typer.BadParameter("--export prints CSV; leave out --json")
+
+
+def _scope(all_topics: bool, topics: list[str] | None, from_file: str | None) -> Scope | None:
+    """The partitions that are named; None: all that the group has committed, or the file names."""
+    if all_topics and topics:
+        raise typer.BadParameter("give --all-topics or --topic, not both")
+    if not (all_topics or topics or from_file):
+        raise typer.BadParameter("say which partitions: --all-topics, or --topic TOPIC[:0,1]")
+    return parse_scope(topics) if topics else None
 
 
 def _target(

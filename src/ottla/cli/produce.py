@@ -21,7 +21,7 @@ from ottla.cli.options import (
 )
 
 if TYPE_CHECKING:
-    from ottla.cli.record_input import NewRecord, Parse
+    from ottla.cli.record_input import LineRules, NewRecord, Parse
     from ottla.client.network.cluster import Cluster
     from ottla.client.settings.producer import Acks, CompressionType, ProducerOptions
     from ottla.client.values import RecordMetadata
@@ -103,10 +103,8 @@ def produce(
     - `ottla produce images --file cat.png --format raw --key cat -H type=image/png`
     """
     from ottla.cli.output import print_json, print_note
-    from ottla.cli.record_input import BadInput, LineRules, parser
-    from ottla.cli.record_output import unescape
+    from ottla.cli.record_input import parser
     from ottla.cli.session import with_cluster
-    from ottla.client.producer.producer import Producer
 
     if form not in ("lines", "raw", "json"):
         raise typer.BadParameter(f"{form!r} is none of lines, raw, json", param_hint="--format")
@@ -120,13 +118,39 @@ def produce(
         "buffer_memory": BUFFER_BYTES,
         **patience(timeout_ms, linger_ms),
     }
-    rules = LineRules(
+    rules = _rules(key_separator, key, null, header or [], partition, timestamp)
+    ends = None if form == "raw" else _parse_delimiter(delimiter)
+
+    async def work(cluster: Cluster) -> int:
+        with _source(file) as source:
+            records = _records(cluster.runtime, source, ends, parser(form, rules))
+            return await _send_all(cluster, topic, records, options)
+
+    count = with_cluster(bootstrap, work, timeout_ms=timeout_ms)
+    if as_json:
+        print_json({"topic": topic, "records": count})
+    elif not quiet:
+        print_note(f"{count} record(s) sent to {topic}.")
+
+
+def _rules(
+    key_separator: str | None,
+    key: str | None,
+    null: str | None,
+    headers: list[str],
+    partition: int | None,
+    timestamp: str | None,
+) -> LineRules:
+    from ottla.cli.record_input import LineRules
+    from ottla.cli.record_output import unescape
+
+    return LineRules(
         key_separator=unescape(key_separator) if key_separator else None,
         key=key.encode() if key is not None else None,
         null=null.encode() if null is not None else None,
         headers=tuple(
             (name, value.encode())
-            for text in header or []
+            for text in headers
             for name, value in parse_pairs([text], "--header").items()
         ),
         partition=partition,
@@ -134,42 +158,45 @@ def produce(
             moments.parse_time(timestamp, moments.now_ms(), "--timestamp") if timestamp else None
         ),
     )
-    ends = None if form == "raw" else unescape(delimiter)
-    if ends == b"":
+
+
+def _parse_delimiter(text: str) -> bytes:
+    from ottla.cli.record_output import unescape
+
+    found = unescape(text)
+    if not found:
         raise typer.BadParameter("the delimiter must not be empty", param_hint="--delimiter")
+    return found
 
-    async def work(cluster: Cluster) -> int:
-        tally = Tally()
-        with _source(file) as source:
-            async with Producer.over(cluster, **options) as producer:
-                records = _records(cluster.runtime, source, ends, parser(form, rules))
-                try:
-                    async for record in records:
-                        tally.raise_failure()
-                        await producer.send(
-                            topic,
-                            record.value,
-                            record.key,
-                            headers=record.headers,
-                            partition=record.partition,
-                            timestamp_ms=record.timestamp_ms,
-                            on_delivery=tally,
-                        )
-                except BadInput as error:
-                    # What came before the bad line is sent, as it would be from a slower source.
-                    await producer.flush()
-                    raise BadInput(
-                        f"{error}; {tally.count} record(s) before it were sent"
-                    ) from None
-                await producer.flush()
-        tally.raise_failure()
-        return tally.count
 
-    count = with_cluster(bootstrap, work, timeout_ms=timeout_ms)
-    if as_json:
-        print_json({"topic": topic, "records": count})
-    elif not quiet:
-        print_note(f"{count} record(s) sent to {topic}.")
+async def _send_all(
+    cluster: Cluster, topic: str, records: AsyncIterator[NewRecord], options: ProducerOptions
+) -> int:
+    """How many were sent. The first that cannot be ends it."""
+    from ottla.cli.record_input import BadInput
+    from ottla.client.producer.producer import Producer
+
+    tally = Tally()
+    async with Producer.over(cluster, **options) as producer:
+        try:
+            async for record in records:
+                tally.raise_failure()
+                await producer.send(
+                    topic,
+                    record.value,
+                    record.key,
+                    headers=record.headers,
+                    partition=record.partition,
+                    timestamp_ms=record.timestamp_ms,
+                    on_delivery=tally,
+                )
+        except BadInput as error:
+            # What came before the bad line is sent, as it would be from a slower source.
+            await producer.flush()
+            raise BadInput(f"{error}; {tally.count} record(s) before it were sent") from None
+        await producer.flush()
+    tally.raise_failure()
+    return tally.count
 
 
 class Tally:

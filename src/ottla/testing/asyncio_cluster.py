@@ -11,34 +11,15 @@ import contextlib
 from collections.abc import AsyncIterator, Callable, Coroutine, Mapping
 from typing import Any, TypeVar
 
+from ottla.testing.cluster_thread import ClusterThread
 from ottla.testing.group import READY_TIMEOUT_S, NodeGroup
-from ottla.testing.nodes import NodeView
-from ottla.testing.thread_cluster import ClusterThread
+from ottla.testing.running_cluster import RunningCluster
 
 T = TypeVar("T")
 
 
-class AsyncCluster:
+class AsyncCluster(RunningCluster):
     """Made by `async_cluster()`. As `Cluster`, with `await`."""
-
-    def __init__(self, thread: ClusterThread) -> None:
-        self._thread = thread
-        self._group = thread.group
-
-    @property
-    def bootstrap_servers(self) -> str:
-        return ",".join(node.address for node in self.nodes.values())
-
-    @property
-    def nodes(self) -> dict[int, NodeView]:
-        return self._thread.look(self._group.views)
-
-    @property
-    def controller(self) -> int | None:
-        return self._thread.look(self._group.controller)
-
-    def leader_of(self, topic: str, partition: int = 0) -> int | None:
-        return self._thread.look(lambda: self._group.leader_of(topic, partition))
 
     async def kill(self, node: int) -> None:
         await self._wait(lambda: self._group.kill(node))
@@ -52,12 +33,6 @@ class AsyncCluster:
     async def restart(self, node: int) -> None:
         await self.stop(node)
         await self.start(node)
-
-    def pause(self, node: int) -> None:
-        self._thread.look(lambda: self._group.pause(node))
-
-    def resume(self, node: int) -> None:
-        self._thread.look(lambda: self._group.resume(node))
 
     async def add_node(self, settings: Mapping[str, object] | None = None) -> int:
         return await self._wait(lambda: self._group.add_node(settings or {}))

@@ -9,6 +9,10 @@ from ottla.records.record import Record
 from ottla.sim import SimRuntime, World
 from ottla.sim.cluster.committed import CommittedLog
 from ottla.sim.history import Violation
+from ottla.storage.cleaner.choice import assess
+from ottla.storage.cleaner.compaction import compact as run_job
+from ottla.storage.cleaner.job import CleanedGroup, Memory
+from ottla.storage.cleaner.planning import cleaned_segment, plan_job
 from ottla.storage.errors import LogDirFailure
 from ottla.storage.log import Log
 
@@ -16,16 +20,27 @@ FOLDER = "/data/t-0"
 FILE = f"{FOLDER}/00000000000000000000.log"
 
 
-def booted(world: World, host: str) -> tuple[SimRuntime, Log]:
+TABLE = TopicConfig(cleanup_policy=frozenset({"compact"}))
+
+
+def booted(world: World, host: str, config: TopicConfig | None = None) -> tuple[SimRuntime, Log]:
     runtime = world.boot(host)
     runtime.disk.make_dirs(FOLDER)
     return runtime, Log.open(
-        runtime.disk, FOLDER, "t", 0, TopicConfig(), runtime.clock, clean=True, topic_id=b"x" * 16
+        runtime.disk,
+        FOLDER,
+        "t",
+        0,
+        config or TopicConfig(),
+        runtime.clock,
+        clean=True,
+        topic_id=b"x" * 16,
     )
 
 
-def append(log: Log, value: bytes) -> None:
-    batch = bytearray(build_batch([Record(0, 0, None, value, ())]))
+def append(log: Log, *values: bytes, key: bytes | None = None) -> None:
+    records = [Record(number, 0, key, value, ()) for number, value in enumerate(values)]
+    batch = bytearray(build_batch(records))
     log.append(batch, read_header(batch), 0, 0)
 
 
@@ -81,3 +96,36 @@ def test_a_file_may_have_another_name_only_where_the_log_failed_meanwhile() -> N
     committed = CommittedLog("t-0")
     committed.committed("a", log, 1)
     assert committed.end == 1
+
+
+def compact(runtime: SimRuntime, log: Log) -> None:
+    """As the cleaner does it: other segments, with fewer records, take the place of the old."""
+    chosen = assess(log, None, log.end_offset, 0)
+    assert chosen is not None
+    for step in run_job(runtime.disk, plan_job(chosen, Memory(2**20, 0.9, 2**16), 0)):
+        if isinstance(step, CleanedGroup):
+            cleaned = cleaned_segment(runtime.disk, log, step, 0)
+            replaced = [one for one in log.segments if one.base_offset in step.replaced]
+            replacement = log.replace_segments(cleaned, replaced, log.generation)
+            replacement.prepare()
+            replacement.install()
+            replacement.retire()
+            replacement.finish()
+
+
+def test_replicas_agree_though_one_of_them_is_compacted() -> None:
+    world = World(0)
+    runtime, log = booted(world, "a", TABLE)
+    _, other = booted(world, "b", TABLE)
+    for one in (log, other):
+        append(one, b"one", b"two", key=b"k")
+        append(one, b"three", key=b"k")
+        one.roll()
+        append(one, b"four", key=b"k")
+    committed = CommittedLog("t-0")
+    committed.committed("a", log, 2)
+    compact(runtime, log)
+    assert log.segments[0].size < other.segments[0].size
+    committed.committed("a", log, 4)
+    committed.complete("b", other)
+    assert sorted(committed.batches) == [0, 2, 3]

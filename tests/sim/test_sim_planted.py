@@ -1,4 +1,4 @@
-"""Proof that the simulation can fail: each of six planted bugs is found within a few seeds."""
+"""Proof that the simulation can fail: each of seven planted bugs is found within a few seeds."""
 
 from types import ModuleType
 from typing import Any
@@ -8,6 +8,7 @@ import planted_forgotten_abort
 import planted_lost_end
 import planted_removed_replica
 import planted_truncation
+import planted_void_record
 import planted_vote
 import pytest
 
@@ -20,6 +21,7 @@ RESTARTS = Storm(40.0, ("kill", "restart", "freeze"), 0.7)
 ELECTIONS = Storm(60.0, ("swap_majorities",), 2.0, working=False)
 LAST_STANDING = Storm(90.0, ("fail_last",), 1.0)
 CALM = Storm(30.0)
+QUIET = Storm(60.0, ("restart",), 15.0)
 
 
 @pytest.mark.timeout(300)
@@ -60,6 +62,13 @@ CALM = Storm(30.0)
             {"nodes": 3, "synced": False, "storm": LAST_STANDING},
             "is committed|lost write",
             id="counts on what lost power",
+        ),
+        pytest.param(
+            planted_void_record,
+            5,
+            {"compacted": True, "storm": QUIET},
+            "lost key",
+            id="compacts away what an aborted record seemed to replace",
         ),
         pytest.param(
             planted_forgotten_abort, 3, {"storm": CALM}, "aborted read", id="forgets an abort"

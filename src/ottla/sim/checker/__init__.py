@@ -6,8 +6,9 @@ course of events explains, by the names that Jepsen's Kafka tests use.
 """
 
 from ottla.sim.checker.anomaly import Anomaly, Kind
-from ottla.sim.checker.checking import anomalies
+from ottla.sim.checker.checking import anomalies, table_anomalies
 from ottla.sim.checker.history import History, Outcome, Reader, Sending, Transaction
+from ottla.sim.checker.tables import compacted_count
 
 __all__ = [
     "Anomaly",
@@ -18,4 +19,6 @@ __all__ = [
     "Sending",
     "Transaction",
     "anomalies",
+    "compacted_count",
+    "table_anomalies",
 ]

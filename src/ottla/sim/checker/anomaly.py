@@ -9,6 +9,8 @@ from typing import NamedTuple
 class Kind(Enum):
     LOST_WRITE = "lost write"
     """Acknowledged by all in-sync replicas, or read by somebody, and not there in the end."""
+    LOST_KEY = "lost key"
+    """In a compacted topic: the last record of a key is gone, and none that is newer is there."""
     DUPLICATE = "duplicate"
     """Written once by an idempotent producer, and there twice."""
     PHANTOM = "phantom"

@@ -11,6 +11,7 @@ from ottla.sim.checker.group_work import bad_copies, unread_by_groups
 from ottla.sim.checker.history import History
 from ottla.sim.checker.ordering import disordered_polls, disordered_sends
 from ottla.sim.checker.placing import duplicates, inconsistent_offsets, lost_writes, phantoms
+from ottla.sim.checker.tables import lost_keys
 
 Check = Callable[[History], Iterable[Anomaly]]
 
@@ -27,7 +28,23 @@ CHECKS: Final[tuple[Check, ...]] = (
     unread_by_groups,
     bad_copies,
 )
+TABLE_CHECKS: Final[tuple[Check, ...]] = (
+    lost_keys,
+    duplicates,
+    phantoms,
+    inconsistent_offsets,
+    aborted_reads,
+    precommitted_reads,
+    disordered_polls,
+    disordered_sends,
+)
+"""What is left of them where records give way to others of their key."""
 
 
 def anomalies(history: History) -> list[Anomaly]:
     return [anomaly for check in CHECKS for anomaly in check(history)]
+
+
+def table_anomalies(history: History) -> list[Anomaly]:
+    """Of compacted topics."""
+    return [anomaly for check in TABLE_CHECKS for anomaly in check(history)]

@@ -40,6 +40,8 @@ class Sending:
     once: bool = True
     """By an idempotent producer: it may not be there twice."""
     transaction: Transaction | None = None
+    key: str | None = None
+    """In a table: later records of the same key may take its place."""
     offset: int | None = None
     outcome: Outcome = Outcome.UNKNOWN
 
@@ -134,8 +136,21 @@ class History:
         Not those that somebody asked to delete, though they are there in the end: a leader moves
         the start of its log at once, and knows it from memory until the next checkpoint. Readers
         begin behind them; then all who knew crash, and the records are back.
+
+        Of a table only the last record of each key: each replica is compacted by itself, so that
+        one still has what another has given up.
         """
         log = self.logs[partition]
         records = log.committed if committed else log.records
         asked = self.deleted.get(partition, 0)
-        return [offset for offset, _ in records if offset >= asked]
+        keys = {
+            one.value: one.key
+            for one in self.sendings
+            if one.key is not None and one.partition == partition
+        }
+        last = {keys[value]: offset for offset, value in log.committed if value in keys}
+        return [
+            offset
+            for offset, value in records
+            if offset >= asked and (value not in keys or last.get(keys[value]) == offset)
+        ]

@@ -110,7 +110,7 @@ class Churn(Client):
             await admin.alter_partition_reassignments(dict.fromkeys(under_way))
 
     def _some_partitions(self) -> list[TopicPartition]:
-        everything = [one for topic in self.work.shape.topics for one in topic.all()]
+        everything = [one for topic in self.work.shape.created for one in topic.all()]
         return self.chance.sample(everything, self.chance.randint(1, len(everything)))
 
 

@@ -119,4 +119,11 @@ def _drawn(work: Work, shape: Shape, chance: random.Random) -> tuple[list[Make],
         lambda runtime: Copier(work, runtime, "copier-2", copying),
         member("member-2"),
     ]
-    return one, two + [make for make in extra if chance.random() < 0.5]
+    two += [make for make in extra if chance.random() < 0.5]
+    if (table := shape.table) is not None:
+        one.append(writer("table-writer", table))
+        two += [
+            lambda runtime: TransactionalWriter(work, runtime, "table-transactions", table),
+            lambda runtime: LoneReader(work, runtime, "table-reader", table),
+        ]
+    return one, two

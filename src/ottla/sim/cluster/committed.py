@@ -26,6 +26,8 @@ class Batch(NamedTuple):
     last_offset: int
     epoch: int
     crc: int
+    """0 where the log is compacted: each replica does so by itself, and what is left of a batch has
+    another checksum there."""
 
 
 class _Place(NamedTuple):
@@ -33,7 +35,7 @@ class _Place(NamedTuple):
 
     offset: int
     generation: int
-    segment: int
+    segment: Segment | None
     position: int
 
 
@@ -70,7 +72,7 @@ class CommittedLog:
     def _fresh(self, who: str, log: Log, end: int) -> Iterator[Batch]:
         place = self._places.get(who)
         if place is None or place.generation != log._generation:
-            place = _Place(log.log_start_offset, log._generation, -1, 0)
+            place = _Place(log.log_start_offset, log._generation, None, 0)
         segments = log._segments
         end_offset = log.end_offset
         while place.offset < min(end, end_offset):
@@ -79,8 +81,8 @@ class CommittedLog:
                 place = place._replace(offset=segments[0].base_offset)
                 continue
             segment = segments[index]
-            if place.segment != segment.base_offset:
-                place = place._replace(segment=segment.base_offset, position=0)
+            if place.segment is not segment:  # the next, or one compacted in between
+                place = place._replace(segment=segment, position=0)
             if place.position >= segment.size:
                 if index + 1 == len(segments):
                     break
@@ -91,6 +93,8 @@ class CommittedLog:
                 break  # it failed between a rename and knowing of it
             assert file is not None, f"{who} has no {segment.path}"
             batch, size = _batch_at(file, place.position)
+            if log.config.compact:
+                batch = batch._replace(crc=0)
             if batch.last_offset >= place.offset and batch.last_offset < end:
                 yield batch
             elif batch.last_offset >= end:

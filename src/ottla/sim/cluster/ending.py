@@ -15,7 +15,7 @@ from ottla.client.network.leaders import all_or_raise
 from ottla.client.values import TopicPartition
 from ottla.protocol.errors import KafkaError
 from ottla.sim.cluster.shape import TopicShape
-from ottla.sim.cluster.work import PATIENCE, Work
+from ottla.sim.cluster.work import PATIENCE, Work, name_of
 from ottla.sim.history import Violation
 from ottla.sim.runtime import SimRuntime
 
@@ -71,11 +71,11 @@ class Ending:
         async with Admin(**self._options) as admin:
             wanted = [
                 NewTopic(topic.name, topic.partitions, configs=topic.configs)
-                for topic in self._work.shape.topics
+                for topic in self._work.shape.created
             ]
             await admin.create_topics(wanted)
-            found = await admin.list_topics()
-        if missing := [one.name for one in self._work.shape.topics if one.name not in found]:
+            found = await admin.list_topics(internal=True)
+        if missing := [one.name for one in self._work.shape.created if one.name not in found]:
             raise NotYet(f"{missing} are missing")
 
     async def everything_in_sync(self) -> None:
@@ -109,7 +109,7 @@ class Ending:
         left = {partition for partition in partitions if ends[partition] > 0}
         while left:
             for partition, records in (await consumer.poll(1000)).items():
-                found[partition] += [(record.offset, record.key.decode()) for record in records]
+                found[partition] += [(record.offset, name_of(record)) for record in records]
             for partition in list(left):
                 if await consumer.position(partition) >= ends[partition]:
                     left.discard(partition)
@@ -128,7 +128,7 @@ class Ending:
         everything = await self.read(topic, "read_uncommitted")
         committed = await self.read(topic, "read_committed")
         for partition in topic.all():
-            self._work.history.end(
+            self._work.history_of(topic).end(
                 partition,
                 everything[partition],
                 committed[partition],

@@ -11,7 +11,7 @@ from ottla.client.errors import LogTruncation, OffsetOutOfRange
 from ottla.client.values import AnyRecord, TopicPartition
 from ottla.sim.checker.history import Reader
 from ottla.sim.cluster.shape import RACKS, TopicShape
-from ottla.sim.cluster.work import Client, Work
+from ottla.sim.cluster.work import Client, Work, name_of
 from ottla.sim.history import Violation
 from ottla.sim.runtime import SimRuntime
 
@@ -66,12 +66,13 @@ class LoneReader(Client):
             await asyncio.sleep(self.chance.expovariate(1.0) * PAUSE_S)
 
     def _stretch(self) -> Reader:
-        return self.work.history.reader(self.life, committed=self._committed)
+        history = self.work.history_of(self._topic)
+        return history.reader(self.life, committed=self._committed)
 
 
 def note(reader: Reader, partition: TopicPartition, records: list[AnyRecord], work: Work) -> None:
     for record in records:
-        reader.read(partition, record.offset, record.key.decode(), work.now())
+        reader.read(partition, record.offset, name_of(record), work.now())
 
 
 class Stretches(RebalanceListener):

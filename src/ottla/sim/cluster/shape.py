@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from ottla.client.values import TopicPartition
 from ottla.replication.replica_selector import RACK_AWARE
@@ -35,6 +35,14 @@ STEADY = {
 }
 """What simulated nodes are told whatever the seed: to notice a trouble within seconds, and to cost
 little while nothing happens."""
+INTERNAL_TOPICS = {
+    "__consumer_offsets": "offsets.topic.num.partitions",
+    "__transaction_state": "transaction.state.log.num.partitions",
+}
+CLEANER_BYTES = 2**20 + 24
+"""Of memory for each lane: the least that is taken, as it is filled with zeroes every time."""
+COMPACTING_RATE = 0.4
+"""Of all seeds. It takes time that others use for more trouble."""
 
 
 @dataclass(frozen=True)
@@ -53,6 +61,9 @@ class TopicShape:
     name: str
     partitions: int
     configs: Mapping[str, str]
+    keys: int = 0
+    """Of a table: compacted, so that the last record of each of so many keys a partition stays.
+    In other topics every record has a key of its own."""
 
     def all(self) -> list[TopicPartition]:
         return [TopicPartition(self.name, index) for index in range(self.partitions)]
@@ -115,10 +126,20 @@ class Shape(Layout):
     source: TopicShape
     copy: TopicShape
     """Gets what is in `source`, exactly once."""
+    table: TopicShape | None = None
+    """There where logs are compacted."""
+    internal: tuple[TopicShape, ...] = ()
+    """Created by brokers when they are needed, unless they are to be compacted within a minute."""
 
     @property
     def topics(self) -> tuple[TopicShape, ...]:
-        return (self.plain, self.source, self.copy)
+        tables = () if self.table is None else (self.table,)
+        return (self.plain, self.source, self.copy, *tables)
+
+    @property
+    def created(self) -> tuple[TopicShape, ...]:
+        """What the story begins with."""
+        return (*self.topics, *self.internal)
 
     def node_settings(self, node: NodeShape) -> dict[str, str]:
         return {**super().node_settings(node), "broker.rack": RACKS[node.id % len(RACKS)]}
@@ -132,6 +153,7 @@ class Shape(Layout):
         return (
             f"nodes {' '.join(kinds)}, {self.replication} replicas, "
             f"min.insync.replicas={self.min_insync}, {flush}"
+            f"{'' if self.table is None else ', compacted'}"
         )
 
 
@@ -153,6 +175,34 @@ def drawn_shape(
         _topic(chance, "source", partitions := chance.randint(1, 2)),
         _topic(chance, "copy", partitions),
     )
+
+
+def compacting(shape: Shape, chance: random.Random) -> Shape:
+    """The same cluster with a cleaner at work: on a table, on groups' offsets and transactions."""
+    lanes = chance.choice((1, 1, 2))
+    settings = {
+        "log.cleaner.enable": "true",
+        "log.cleaner.threads": str(lanes),
+        "log.cleaner.dedupe.buffer.size": str(lanes * CLEANER_BYTES),
+        "log.cleaner.backoff.ms": str(chance.choice((200, 1000, 4000))),
+        "log.cleaner.min.cleanable.ratio": str(chance.choice((0.01, 0.2, 0.5))),
+    }
+    table = TopicShape(
+        "table", chance.randint(1, 2), _compacted(chance), keys=chance.choice((5, 20, 80))
+    )
+    internal = tuple(
+        TopicShape(name, int(shape.settings[count]), _compacted(chance))
+        for name, count in INTERNAL_TOPICS.items()
+    )
+    return replace(shape, settings={**shape.settings, **settings}, table=table, internal=internal)
+
+
+def _compacted(chance: random.Random) -> dict[str, str]:
+    return {
+        "cleanup.policy": "compact",
+        "internal.segment.bytes": str(chance.choice((6000, 15_000))),
+        "index.interval.bytes": str(chance.choice((500, 4096))),
+    }
 
 
 def _combined(count: int) -> tuple[NodeShape, ...]:

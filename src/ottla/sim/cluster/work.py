@@ -9,9 +9,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from ottla.client.errors import ClientError
+from ottla.client.values import AnyRecord
 from ottla.protocol.errors import KafkaError
 from ottla.sim.checker.history import History
-from ottla.sim.cluster.shape import Shape
+from ottla.sim.cluster.shape import Shape, TopicShape
 from ottla.sim.runtime import SimRuntime
 
 PATIENCE: dict[str, Any] = {
@@ -24,6 +25,8 @@ PATIENCE: dict[str, Any] = {
 }
 """How clients of a simulated cluster are set up: impatient, so that a minute holds many events."""
 
+NAME_HEADER = "name"
+"""Where a record has its name of which the key is not."""
 PAUSE_AFTER_TROUBLE_S = 0.3
 
 
@@ -32,12 +35,17 @@ class Work:
     shape: Shape
     now: Callable[[], float]
     history: History = field(default_factory=History)
+    tables: History = field(default_factory=History)
+    """Of compacted topics, which promise something else: the last record of each key."""
     writing: bool = True
     reading: bool = True
     progress: dict[str, float] = field(default_factory=dict)
     """For each client: when it last got something done."""
     troubles: dict[str, int] = field(default_factory=dict)
     """Errors that clients were told, by kind: nothing wrong by itself, but good to know."""
+
+    def history_of(self, topic: TopicShape) -> History:
+        return self.tables if topic.keys else self.history
 
     def did(self, client: str) -> None:
         self.progress[client] = self.now()
@@ -47,6 +55,14 @@ class Work:
         if isinstance(error, KafkaError):
             kind = error.code.name
         self.troubles[kind] = self.troubles.get(kind, 0) + 1
+
+
+def name_of(record: AnyRecord) -> str:
+    """By which the history knows it."""
+    for header, name in record.headers:
+        if header == NAME_HEADER and name is not None:
+            return name.decode()
+    return str(record.key.decode())
 
 
 class Client:

@@ -11,7 +11,7 @@ from ottla.client.producer.producer import Producer
 from ottla.client.values import RecordMetadata
 from ottla.sim.checker.history import Outcome, Sending, Transaction
 from ottla.sim.cluster.shape import TopicShape
-from ottla.sim.cluster.work import Client, Work
+from ottla.sim.cluster.work import NAME_HEADER, Client, Work
 from ottla.sim.runtime import SimRuntime
 
 PADDING_BYTES = (0, 0, 20, 300)
@@ -19,6 +19,7 @@ DELIVERY_MS = 12_000
 TRANSACTION_MS = 8000
 COMMITS_TRIED_MAX = 4
 CLOSE_MS = 15_000
+TOMBSTONE_RATE = 0.1
 BURST_MAX = 4
 """Records that come together share batches: more of them for the same simulated traffic."""
 
@@ -30,7 +31,8 @@ class Writer(Client):
         self, work: Work, runtime: SimRuntime, name: str, topic: TopicShape, **options: Any
     ) -> None:
         super().__init__(work, runtime, name)
-        self._partitions = topic.all()
+        self._topic = topic
+        self._history = work.history_of(topic)
         self._own_options = options
         self._durable = str(options.get("acks", "all")) == "all"
         self._once = options.get("enable_idempotence", True)
@@ -58,15 +60,20 @@ class Writer(Client):
 
     async def send(self, producer: Producer, transaction: Transaction | None) -> Any:
         self._count += 1
-        value = f"{self.life}/{self._count}"
-        partition = self.chance.choice(self._partitions)
-        sending = self.work.history.sending(
-            Sending(value, self.life, partition, self._durable, self._once, transaction)
+        name = f"{self.life}/{self._count}"
+        partition = self.chance.choice(self._topic.all())
+        sending = self._history.sending(
+            Sending(name, self.life, partition, self._durable, self._once, transaction)
         )
+        if self._topic.keys:
+            sending.key = f"key-{self.chance.randrange(self._topic.keys)}"
+        is_tombstone = sending.key is not None and self.chance.random() < TOMBSTONE_RATE
+        padding = self.chance.randbytes(self.chance.choice(PADDING_BYTES))
         return await producer.send(
             partition.topic,
-            key=value.encode(),
-            value=self.chance.randbytes(self.chance.choice(PADDING_BYTES)),
+            key=(sending.key or name).encode(),
+            value=None if is_tombstone else padding,
+            headers=None if sending.key is None else [(NAME_HEADER, name.encode())],
             partition=partition.partition,
             on_delivery=partial(self._delivered, sending),
         )
@@ -101,7 +108,7 @@ class TransactionalWriter(Writer):
         until = self.lifetime()
         while self.work.writing and self.work.now() < until:
             await producer.begin_transaction()
-            transaction = self.work.history.begin(self.life)
+            transaction = self._history.begin(self.life)
             try:
                 for _ in range(self.chance.randint(1, 3)):
                     for _ in range(self.chance.randint(1, BURST_MAX)):

@@ -12,14 +12,14 @@ from __future__ import annotations
 import asyncio
 from dataclasses import dataclass, field
 
-from ottla.sim.checker import anomalies
+from ottla.sim.checker import anomalies, compacted_count, table_anomalies
 from ottla.sim.cluster.clients import HOSTS, Clients
 from ottla.sim.cluster.copier import GROUP
 from ottla.sim.cluster.ending import Ending, NotYet
 from ottla.sim.cluster.fleet import Fleet
 from ottla.sim.cluster.invariants import Invariants
 from ottla.sim.cluster.nemesis import Nemesis, Storm
-from ottla.sim.cluster.shape import SPLIT_RATES, Shape, drawn_shape
+from ottla.sim.cluster.shape import COMPACTING_RATE, SPLIT_RATES, Shape, compacting, drawn_shape
 from ottla.sim.cluster.work import Work
 from ottla.sim.history import Violation
 from ottla.sim.weather import drawn
@@ -41,13 +41,15 @@ class Summary:
     acknowledged: int = 0
     read: int = 0
     transactions: int = 0
+    compacted: int | None = None
     troubles: dict[str, int] = field(default_factory=dict)
     healed_in_s: float = 0.0
 
     def __str__(self) -> str:
         troubles = ", ".join(f"{count} {name}" for name, count in sorted(self.troubles.items()))
+        gone = "" if self.compacted is None else f", {self.compacted} compacted away"
         return (
-            f"{self.shape}; {self.records} records sent, {self.acknowledged} acknowledged, "
+            f"{self.shape}; {self.records} records sent, {self.acknowledged} acknowledged{gone}, "
             f"{self.read} read, {self.transactions} transactions; {troubles or 'no trouble'}; "
             f"well again after {self.healed_in_s:.1f} s"
         )
@@ -59,10 +61,14 @@ class ClusterStory:
         world: World,
         nodes: int | None = None,
         synced: bool | None = None,
+        compacted: bool | None = None,
         storm: Storm = ANY_STORM,
     ) -> None:
         self.world = world
         self.shape: Shape = drawn_shape(world.random, nodes, synced)
+        chance = world.chance("compaction")
+        if chance.random() < COMPACTING_RATE if compacted is None else compacted:
+            self.shape = compacting(self.shape, chance)
         world.network.weather = drawn(world.random, SPLIT_RATES)
         self.work = Work(self.shape, world.loop.time)
         self.work.history.copies[self.shape.source.name] = self.shape.copy.name
@@ -141,18 +147,20 @@ class ClusterStory:
         self._check()
 
     def _check_history(self) -> None:
-        if found := anomalies(self.work.history):
+        if found := anomalies(self.work.history) + table_anomalies(self.work.tables):
             shown = "; ".join(map(str, found[:SHOWN_MAX]))
             raise Violation(f"{len(found)} anomalies: {shown}")
 
     def _summary(self, healed_in_s: float) -> Summary:
-        history = self.work.history
+        both = self.work.history, self.work.tables
+        sendings = [sending for history in both for sending in history.sendings]
         return Summary(
             str(self.shape),
-            len(history.sendings),
-            sum(sending.is_promised for sending in history.sendings),
-            sum(len(reader.seen) for reader in history.readers),
-            len(history.transactions),
+            len(sendings),
+            sum(sending.is_promised for sending in sendings),
+            sum(len(reader.seen) for history in both for reader in history.readers),
+            sum(len(history.transactions) for history in both),
+            compacted_count(self.work.tables) if self.shape.table is not None else None,
             self.nemesis.count,
             healed_in_s,
         )
@@ -163,13 +171,16 @@ def play(
     *,
     nodes: int | None = None,
     synced: bool | None = None,
+    compacted: bool | None = None,
     storm: Storm = ANY_STORM,
     world: World | None = None,
 ) -> Summary:
     """One whole run; raises `Violation` or whatever else went wrong."""
     world = world or World(seed, time_limit_s=3600)
-    return world.run(_play(world, nodes, synced, storm))
+    return world.run(_play(world, nodes, synced, compacted, storm))
 
 
-async def _play(world: World, nodes: int | None, synced: bool | None, storm: Storm) -> Summary:
-    return await ClusterStory(world, nodes, synced, storm).run()
+async def _play(
+    world: World, nodes: int | None, synced: bool | None, compacted: bool | None, storm: Storm
+) -> Summary:
+    return await ClusterStory(world, nodes, synced, compacted, storm).run()

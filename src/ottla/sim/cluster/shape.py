@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Mapping
-from dataclasses import dataclass, replace
+from dataclasses import dataclass
 
 from ottla.client.values import TopicPartition
 from ottla.replication.replica_selector import RACK_AWARE
@@ -35,14 +35,6 @@ STEADY = {
 }
 """What simulated nodes are told whatever the seed: to notice a trouble within seconds, and to cost
 little while nothing happens."""
-INTERNAL_TOPICS = {
-    "__consumer_offsets": "offsets.topic.num.partitions",
-    "__transaction_state": "transaction.state.log.num.partitions",
-}
-CLEANER_BYTES = 2**20 + 24
-"""Of memory for each lane: the least that is taken, as it is filled with zeroes every time."""
-COMPACTING_RATE = 0.4
-"""Of all seeds. It takes time that others use for more trouble."""
 
 
 @dataclass(frozen=True)
@@ -175,34 +167,6 @@ def drawn_shape(
         _topic(chance, "source", partitions := chance.randint(1, 2)),
         _topic(chance, "copy", partitions),
     )
-
-
-def compacting(shape: Shape, chance: random.Random) -> Shape:
-    """The same cluster with a cleaner at work: on a table, on groups' offsets and transactions."""
-    lanes = chance.choice((1, 1, 2))
-    settings = {
-        "log.cleaner.enable": "true",
-        "log.cleaner.threads": str(lanes),
-        "log.cleaner.dedupe.buffer.size": str(lanes * CLEANER_BYTES),
-        "log.cleaner.backoff.ms": str(chance.choice((200, 1000, 4000))),
-        "log.cleaner.min.cleanable.ratio": str(chance.choice((0.01, 0.2, 0.5))),
-    }
-    table = TopicShape(
-        "table", chance.randint(1, 2), _compacted(chance), keys=chance.choice((5, 20, 80))
-    )
-    internal = tuple(
-        TopicShape(name, int(shape.settings[count]), _compacted(chance))
-        for name, count in INTERNAL_TOPICS.items()
-    )
-    return replace(shape, settings={**shape.settings, **settings}, table=table, internal=internal)
-
-
-def _compacted(chance: random.Random) -> dict[str, str]:
-    return {
-        "cleanup.policy": "compact",
-        "internal.segment.bytes": str(chance.choice((6000, 15_000))),
-        "index.interval.bytes": str(chance.choice((500, 4096))),
-    }
 
 
 def _combined(count: int) -> tuple[NodeShape, ...]:

@@ -14,12 +14,13 @@ from dataclasses import dataclass, field
 
 from ottla.sim.checker import anomalies, compacted_count, table_anomalies
 from ottla.sim.cluster.clients import HOSTS, Clients
+from ottla.sim.cluster.compaction import STREAM, with_compaction
 from ottla.sim.cluster.copier import GROUP
 from ottla.sim.cluster.ending import Ending, NotYet
 from ottla.sim.cluster.fleet import Fleet
 from ottla.sim.cluster.invariants import Invariants
 from ottla.sim.cluster.nemesis import Nemesis, Storm
-from ottla.sim.cluster.shape import COMPACTING_RATE, SPLIT_RATES, Shape, compacting, drawn_shape
+from ottla.sim.cluster.shape import SPLIT_RATES, Shape, drawn_shape
 from ottla.sim.cluster.work import Work
 from ottla.sim.history import Violation
 from ottla.sim.weather import drawn
@@ -65,10 +66,9 @@ class ClusterStory:
         storm: Storm = ANY_STORM,
     ) -> None:
         self.world = world
-        self.shape: Shape = drawn_shape(world.random, nodes, synced)
-        chance = world.chance("compaction")
-        if chance.random() < COMPACTING_RATE if compacted is None else compacted:
-            self.shape = compacting(self.shape, chance)
+        self.shape: Shape = with_compaction(
+            drawn_shape(world.random, nodes, synced), world.chance(STREAM), compacted
+        )
         world.network.weather = drawn(world.random, SPLIT_RATES)
         self.work = Work(self.shape, world.loop.time)
         self.work.history.copies[self.shape.source.name] = self.shape.copy.name

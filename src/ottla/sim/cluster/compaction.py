@@ -1,0 +1,51 @@
+"""Logs that are compacted: which seeds have them, and how."""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+
+from ottla.sim.cluster.shape import Shape, TopicShape
+
+STREAM = "compaction"
+"""Of chance: seeds without compaction play as if there were none."""
+RATE = 0.4
+"""Of the seeds. It takes time that others use for more trouble."""
+LANE_BYTES = 2**20 + 24
+"""Of memory for each lane of the cleaner: the least that is taken, as it is zeroed every time."""
+INTERNAL_TOPICS = {
+    "__consumer_offsets": "offsets.topic.num.partitions",
+    "__transaction_state": "transaction.state.log.num.partitions",
+}
+
+
+def with_compaction(shape: Shape, chance: random.Random, wanted: bool | None = None) -> Shape:
+    """The same cluster, for some seeds, or as wanted, with a cleaner at work: on a table, on the
+    offsets of groups and the state of transactions."""
+    drawn = chance.random() < RATE
+    if not (drawn if wanted is None else wanted):
+        return shape
+    lanes = chance.choice((1, 1, 2))
+    settings = {
+        "log.cleaner.enable": "true",
+        "log.cleaner.threads": str(lanes),
+        "log.cleaner.dedupe.buffer.size": str(lanes * LANE_BYTES),
+        "log.cleaner.backoff.ms": str(chance.choice((200, 1000, 4000))),
+        "log.cleaner.min.cleanable.ratio": str(chance.choice((0.01, 0.2, 0.5))),
+    }
+    table = TopicShape(
+        "table", chance.randint(1, 2), _compacted(chance), keys=chance.choice((5, 20, 80))
+    )
+    internal = tuple(
+        TopicShape(name, int(shape.settings[count]), _compacted(chance))
+        for name, count in INTERNAL_TOPICS.items()
+    )
+    return replace(shape, settings={**shape.settings, **settings}, table=table, internal=internal)
+
+
+def _compacted(chance: random.Random) -> dict[str, str]:
+    return {
+        "cleanup.policy": "compact",
+        "internal.segment.bytes": str(chance.choice((6000, 15_000))),
+        "index.interval.bytes": str(chance.choice((500, 4096))),
+    }

@@ -111,12 +111,23 @@ def test_epochs_are_cut_at_both_ends() -> None:
 
 
 @pytest.mark.parametrize(
-    "text", ["", "1\n0\n", "0\n2\n0 0\n", "0\n1\n0\n", "0\nx\n", "0\n1\n0 x\n"]
+    ("text", "reason"),
+    [
+        ("", "ends before"),
+        ("0\n", "ends before"),
+        ("1\n0\n", "version 1"),
+        ("0\n2\n0 0\n", "the 2 entries"),
+        ("0\n1\n0\n", "of 2 words"),
+        ("0\nx\n", "'x'"),
+        ("0\n1\n0 x\n", "'x'"),
+    ],
 )
-def test_a_checkpoint_that_makes_no_sense_is_refused(tmp_path: Path, text: str) -> None:
+def test_a_checkpoint_that_makes_no_sense_is_refused(
+    tmp_path: Path, text: str, reason: str
+) -> None:
     path = tmp_path / "checkpoint"
     path.write_text(text)
-    with pytest.raises(CorruptFile):
+    with pytest.raises(CorruptFile, match=reason):
         LeaderEpochs.read(DISK, str(path))
 
 

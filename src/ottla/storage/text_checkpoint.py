@@ -14,6 +14,8 @@ def read_checkpoint(disk: Disk, path: str, *, columns: int) -> list[list[str]]:
     """The entries, split into words. `CorruptFile` unless all of the file makes sense."""
     try:
         lines = disk.read_bytes(path).decode().splitlines()
+        if len(lines) < 2:
+            raise CorruptFile(path, "damaged: it ends before the number of its entries")
         version, count = int(lines[0]), int(lines[1])
         entries = [line.split() for line in lines[2:] if line]
         if version != VERSION:
@@ -22,7 +24,7 @@ def read_checkpoint(disk: Disk, path: str, *, columns: int) -> list[list[str]]:
             raise CorruptFile(path, f"does not hold the {count} entries of {columns} words it says")
         for entry in entries:
             int(entry[-1])
-    except (ValueError, IndexError) as error:
+    except ValueError as error:
         if isinstance(error, CorruptFile):
             raise
         raise CorruptFile(path, f"not a checkpoint: {error}") from None

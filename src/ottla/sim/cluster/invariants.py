@@ -5,7 +5,8 @@
 - the ISR is a part of the replicas, and a leader is in it; so is the ELR, with nobody of the ISR;
 - below `min.insync.replicas` in sync, the high watermark of a leader stays where it is;
 - the high watermark of a leader does not go back, nor beyond the end of its log;
-- what is below the high watermark is the same on all replicas, and who leads has all of it.
+- what is below the high watermark is the same on all replicas, and who leads has all of it;
+- so it is with the metadata, and committed sets of voters differ by one voter from set to set.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from ottla.metadata.image import MetadataImage, PartitionImage, TopicImage
 from ottla.node import Node
 from ottla.sim.cluster.committed import CommittedLog
 from ottla.sim.cluster.fleet import Fleet
+from ottla.sim.cluster.voter_sets import VoterSets
 from ottla.sim.history import Violation
 
 Key = tuple[bytes, int]
@@ -39,6 +41,9 @@ class Invariants:
         self._seen: dict[tuple[str, Key], tuple[object, ...]] = {}
         """How each replica was when last looked at: most have not changed a moment later."""
         self._metadata = CommittedLog("__cluster_metadata-0")
+        self._leading: set[tuple[str, int]] = set()
+        """Leaders of the quorum that have been looked at, by process and epoch."""
+        self.voter_sets = VoterSets()
         self.looks = 0
 
     def look(self) -> None:
@@ -69,7 +74,12 @@ class Invariants:
                     f"{who} follows {leader.leader_id} in epoch {leader.epoch} of the quorum, "
                     f"others {known}"
                 )
+        if quorum.is_leader and (who, quorum.epoch) not in self._leading:
+            self._leading.add((who, quorum.epoch))
+            if quorum.epoch >= max(self._quorum_leaders, default=0):
+                self._metadata.complete(who, quorum.log.storage)
         self._metadata.committed(who, quorum.log.storage, quorum.high_watermark)
+        self.voter_sets.look(who, quorum)
 
     def _look_at_image(self, who: str, image: MetadataImage) -> None:
         before = self._images.get(who)

@@ -48,10 +48,12 @@ def test_what_once_went_wrong_in_a_cluster_stays_right(seed: int, nodes: int | N
 
 
 @pytest.mark.timeout(120)
-def test_a_cluster_replays_to_the_same_trace() -> None:
+@pytest.mark.parametrize("dynamic", [False, True], ids=["static", "dynamic"])
+def test_a_cluster_replays_to_the_same_trace(dynamic: bool) -> None:
     def digest() -> str:
         world = World(5)
-        play(5, nodes=3, storm=Storm(seconds=8.0, pause_s=1.0), world=world)
+        storm = Storm(seconds=8.0, pause_s=1.0)
+        play(5, nodes=3, dynamic=dynamic, storm=storm, world=world)
         return world.trace.digest()
 
     assert digest() == digest()

@@ -25,7 +25,9 @@ def main() -> int:
         _start_again_with_fixed_hashes()
     first = arguments.seed if arguments.seed is not None else int.from_bytes(os.urandom(4), "big")
     runs = arguments.runs or (1 if arguments.seed is not None else RUNS_DEFAULT)
-    game = Game(arguments.scenario, arguments.nodes, arguments.lives, arguments.verbose)
+    game = Game(
+        arguments.scenario, arguments.nodes, arguments.lives, arguments.verbose, arguments.quorum
+    )
     if not arguments.verbose:
         logging.disable(logging.CRITICAL)
     try:
@@ -46,6 +48,11 @@ def _arguments() -> argparse.Namespace:
     parser.add_argument("--runs", type=int, help=f"how many seeds (default {RUNS_DEFAULT})")
     parser.add_argument("--jobs", type=int, help="processes (default: one for each core)")
     parser.add_argument("--nodes", type=int, help="nodes of the cluster (default: drawn)")
+    parser.add_argument(
+        "--quorum",
+        choices=("static", "dynamic"),
+        help="whether voters of the cluster come and go (default: drawn)",
+    )
     parser.add_argument("--lives", type=int, help="lives of the single broker")
     parser.add_argument("--verbose", action="store_true", help="tell every event as it happens")
     return parser.parse_args()

@@ -21,12 +21,15 @@ class Game:
     nodes: int | None = None
     lives: int | None = None
     verbose: bool = False
+    quorum: str | None = None
+    """Whether its voters are fixed, "static", or can change, "dynamic"; None: drawn."""
 
     def start(self, world: World) -> Any:
         if self.scenario == "cluster":
             from ottla.sim.scenarios import cluster
 
-            return cluster.play(world.seed, nodes=self.nodes, world=world)
+            dynamic = None if self.quorum is None else self.quorum == "dynamic"
+            return cluster.play(world.seed, nodes=self.nodes, dynamic=dynamic, world=world)
         from ottla.sim.scenarios import single_node
 
         return single_node.play(world.seed, lives=self.lives or LIVES_DEFAULT, world=world)
@@ -38,6 +41,8 @@ class Game:
             line += f" SCENARIO={self.scenario}"
         if self.nodes is not None:
             line += f" NODES={self.nodes}"
+        if self.quorum is not None:
+            line += f" QUORUM={self.quorum}"
         if self.lives is not None:
             line += f" LIVES={self.lives}"
         return line

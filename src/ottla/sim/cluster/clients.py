@@ -11,6 +11,7 @@ from ottla.sim.cluster.churn import Churn
 from ottla.sim.cluster.copier import Copier
 from ottla.sim.cluster.readers import GroupMember, LoneReader
 from ottla.sim.cluster.shape import Shape
+from ottla.sim.cluster.voter_churn import VoterChurn
 from ottla.sim.cluster.work import Client, Work
 from ottla.sim.cluster.writers import TransactionalWriter, Writer
 from ottla.sim.history import Violation
@@ -53,7 +54,7 @@ class Clients:
             self.names.add(client.name)
             running = runtime.run(client.run(), name=client.name)
             running.add_done_callback(self._ended)
-            writes = isinstance(client, Writer | Churn)
+            writes = isinstance(client, Writer | Churn | VoterChurn)
             (self._writers if writes else self._readers).append(running)
 
     def _ended(self, done: asyncio.Future[None]) -> None:
@@ -126,4 +127,6 @@ def _drawn(work: Work, shape: Shape, chance: random.Random) -> tuple[list[Make],
             lambda runtime: TransactionalWriter(work, runtime, "table-transactions", table),
             lambda runtime: LoneReader(work, runtime, "table-reader", table),
         ]
+    if shape.first_voters:
+        two.append(lambda runtime: VoterChurn(work, runtime, "voter-churn"))
     return one, two

@@ -14,6 +14,7 @@ from ottla.client.errors import ClientError
 from ottla.client.network.leaders import all_or_raise
 from ottla.client.values import TopicPartition
 from ottla.protocol.errors import KafkaError
+from ottla.sim.cluster.electorate import add_all
 from ottla.sim.cluster.shape import TopicShape
 from ottla.sim.cluster.work import PATIENCE, Work, name_of
 from ottla.sim.history import Violation
@@ -87,6 +88,12 @@ class Ending:
                 for part in topic.partitions:
                     if part.leader < 0 or set(part.isr) != set(part.replicas):
                         raise NotYet(f"{name}: {part}")
+
+    async def everybody_votes(self) -> None:
+        """Every controller can be made a voter again, whatever changes the storm has cut short."""
+        async with Admin(**self._options) as admin:
+            if missing := await add_all(admin, self._work.shape):
+                raise NotYet(f"{sorted(missing)} have no vote")
 
     # The last look.
 

@@ -10,6 +10,7 @@ from typing import Any
 from ottla.config.broker import BrokerConfig
 from ottla.node import Node
 from ottla.protocol.uuids import random_uuid
+from ottla.sim.cluster.dynamic_quorum import STREAM, MetadataFolders
 from ottla.sim.cluster.shape import CLUSTER_ID, DATA_DIR, Layout, NodeShape
 from ottla.sim.history import Violation
 from ottla.sim.process import ProcessDied
@@ -29,6 +30,7 @@ class Fleet:
         self.serving: set[int] = set()
         """Those that have said since their last start that they are ready."""
         self.hosts = {node.id: node.host for node in shape.nodes}
+        self._metadata_folders = MetadataFolders(shape, world.chance(f"{STREAM}: folders"))
         self.stopped_by_disk: set[int] = set()
         """Nodes that ended by themselves because a disk failed them, as they should."""
         self.troubles: list[str] = []
@@ -40,10 +42,12 @@ class Fleet:
             self._format(node)
 
     def _format(self, node: NodeShape) -> None:
-        disk = self.world.boot(node.host).disk
-        disk.make_dirs(DATA_DIR)
+        runtime = self.world.boot(node.host)
+        runtime.disk.make_dirs(DATA_DIR)
         identity = random_uuid(self.world.random)
-        write_meta_properties(disk, DATA_DIR, MetaProperties(CLUSTER_ID, node.id, identity))
+        write_meta_properties(runtime.disk, DATA_DIR, MetaProperties(CLUSTER_ID, node.id, identity))
+        if self.shape.first_voters:
+            self._metadata_folders.format(runtime, node)
         self.world.machine(node.host).volume.settle()
         self.world.crash(node.host)
 
@@ -60,6 +64,13 @@ class Fleet:
         for node_id, node in self.nodes.items():
             if self.is_up(node_id):
                 yield node_id, node
+
+    def quorum_leader(self) -> tuple[int | None, list[int]]:
+        """Who leads, and the voters it counts; they may be others a moment later."""
+        for node_id, node in self.running():
+            if node.metadata is not None and node.metadata.quorum.is_leader:
+                return node_id, list(node.metadata.quorum.voter_ids)
+        return None, []
 
     # Life and death.
 

@@ -106,9 +106,8 @@ class PowerFailures:
     async def swap_majorities(self) -> None:
         """The leader of the quorum is cut off. The moment another is elected, that one is, the
         first comes back, and a voter loses power: who forgets a vote now gives it twice."""
-        voters = [node.id for node in self._fleet.shape.controllers]
-        away = self._quorum_leader()
-        if len(voters) != 3 or away is None or self._swapping:
+        away, voters = self._fleet.quorum_leader()
+        if len(voters) != 3 or away is None or away not in voters or self._swapping:
             return
         self._swapping = True
         try:
@@ -140,12 +139,6 @@ class PowerFailures:
     def _mend(self, voters: list[int]) -> None:
         for one, other in combinations(voters, 2):
             self._world.network.heal(self._fleet.hosts[one], self._fleet.hosts[other])
-
-    def _quorum_leader(self) -> int | None:
-        for node_id, node in self._fleet.running():
-            if node.metadata is not None and node.metadata.quorum.is_leader:
-                return node_id
-        return None
 
     async def _next_leader(self, voters: list[int]) -> int | None:
         """Who of these is elected, as soon as it is."""

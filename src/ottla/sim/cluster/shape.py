@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import random
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from ottla.client.values import TopicPartition
 from ottla.replication.replica_selector import RACK_AWARE
@@ -13,6 +13,8 @@ CLIENT_PORT = 9092
 CONTROLLER_PORT = 9093
 CLUSTER_ID = "c2ltdWxhdGVkLWNsdXN0ZQ"
 DATA_DIR = "/data"
+METADATA_DIR = "/data-metadata"
+"""Of nodes whose quorum is dynamic; others have their metadata log among the records."""
 RACKS = ("north", "south")
 """Where nodes are, and readers that may read from followers in their own."""
 SPLIT_RATES = (0.0, 0.02, 0.2)
@@ -72,6 +74,8 @@ class Layout:
     """Every record is written to disk before it counts (flush.messages=1): power may fail anywhere.
     Otherwise, as is Kafka's default, only the metadata is."""
     settings: Mapping[str, str]
+    first_voters: tuple[int, ...] = field(default=(), kw_only=True)
+    """Of a quorum whose voters can change. Empty: all controllers vote, for good."""
 
     @property
     def topics(self) -> tuple[TopicShape, ...]:
@@ -99,16 +103,26 @@ class Layout:
         if node.is_controller:
             roles.append("controller")
             listeners.append(f"CONTROLLER://{node.host}:{CONTROLLER_PORT}")
-        voters = [f"{one.id}@{one.host}:{CONTROLLER_PORT}" for one in self.controllers]
         return {
             **self.settings,
+            **self._quorum_settings(),
             "node.id": str(node.id),
             "process.roles": ",".join(roles),
             "listeners": ",".join(listeners),
             "controller.listener.names": "CONTROLLER",
-            "controller.quorum.voters": ",".join(voters),
             "log.dirs": DATA_DIR,
         }
+
+    def _quorum_settings(self) -> dict[str, str]:
+        addresses = [(one.id, f"{one.host}:{CONTROLLER_PORT}") for one in self.controllers]
+        if self.first_voters:
+            servers = ",".join(address for _, address in addresses)
+            return {
+                "controller.quorum.bootstrap.servers": servers,
+                "metadata.log.dir": METADATA_DIR,
+            }
+        voters = ",".join(f"{node_id}@{address}" for node_id, address in addresses)
+        return {"controller.quorum.voters": voters}
 
 
 @dataclass(frozen=True)
@@ -142,10 +156,12 @@ class Shape(Layout):
             for node in self.nodes
         ]
         flush = "every record synced" if self.synced else "records not synced"
+        first = " ".join(map(str, self.first_voters))
         return (
             f"nodes {' '.join(kinds)}, {self.replication} replicas, "
             f"min.insync.replicas={self.min_insync}, {flush}"
             f"{'' if self.table is None else ', compacted'}"
+            f"{f', first voters {first}' if first else ''}"
         )
 
 

@@ -13,9 +13,11 @@ import asyncio
 from dataclasses import dataclass, field
 
 from ottla.sim.checker import anomalies, compacted_count, table_anomalies
+from ottla.sim.cluster import compaction, dynamic_quorum
 from ottla.sim.cluster.clients import HOSTS, Clients
-from ottla.sim.cluster.compaction import STREAM, with_compaction
+from ottla.sim.cluster.compaction import with_compaction
 from ottla.sim.cluster.copier import GROUP
+from ottla.sim.cluster.dynamic_quorum import with_voters
 from ottla.sim.cluster.ending import Ending, NotYet
 from ottla.sim.cluster.fleet import Fleet
 from ottla.sim.cluster.invariants import Invariants
@@ -45,30 +47,23 @@ class Summary:
     compacted: int | None = None
     troubles: dict[str, int] = field(default_factory=dict)
     healed_in_s: float = 0.0
+    voter_changes: int = 0
 
     def __str__(self) -> str:
         troubles = ", ".join(f"{count} {name}" for name, count in sorted(self.troubles.items()))
         gone = "" if self.compacted is None else f", {self.compacted} compacted away"
+        voters = f"{self.voter_changes} changes of voters; " if self.voter_changes else ""
         return (
             f"{self.shape}; {self.records} records sent, {self.acknowledged} acknowledged{gone}, "
-            f"{self.read} read, {self.transactions} transactions; {troubles or 'no trouble'}; "
-            f"well again after {self.healed_in_s:.1f} s"
+            f"{self.read} read, {self.transactions} transactions; {voters}"
+            f"{troubles or 'no trouble'}; well again after {self.healed_in_s:.1f} s"
         )
 
 
 class ClusterStory:
-    def __init__(
-        self,
-        world: World,
-        nodes: int | None = None,
-        synced: bool | None = None,
-        compacted: bool | None = None,
-        storm: Storm = ANY_STORM,
-    ) -> None:
+    def __init__(self, world: World, shape: Shape, storm: Storm) -> None:
         self.world = world
-        self.shape: Shape = with_compaction(
-            drawn_shape(world.random, nodes, synced), world.chance(STREAM), compacted
-        )
+        self.shape = shape
         world.network.weather = drawn(world.random, SPLIT_RATES)
         self.work = Work(self.shape, world.loop.time)
         self.work.history.copies[self.shape.source.name] = self.shape.copy.name
@@ -91,6 +86,8 @@ class ClusterStory:
         if self.storm.working:
             await self._drain()
             self._check_history()
+        if self.shape.first_voters:
+            await self.ending.within(END_S_MAX, "voting by all", self.ending.everybody_votes)
         return self._summary(healed_in_s)
 
     async def _storm(self, seconds: float) -> None:
@@ -163,6 +160,7 @@ class ClusterStory:
             compacted_count(self.work.tables) if self.shape.table is not None else None,
             self.nemesis.count,
             healed_in_s,
+            self.invariants.voter_sets.changes,
         )
 
 
@@ -172,15 +170,17 @@ def play(
     nodes: int | None = None,
     synced: bool | None = None,
     compacted: bool | None = None,
+    dynamic: bool | None = None,
     storm: Storm = ANY_STORM,
     world: World | None = None,
 ) -> Summary:
     """One whole run; raises `Violation` or whatever else went wrong."""
     world = world or World(seed, time_limit_s=3600)
-    return world.run(_play(world, nodes, synced, compacted, storm))
 
+    async def story() -> Summary:
+        shape = drawn_shape(world.random, nodes, synced)
+        shape = with_compaction(shape, world.chance(compaction.STREAM), compacted)
+        shape = with_voters(shape, world.chance(dynamic_quorum.STREAM), dynamic)
+        return await ClusterStory(world, shape, storm).run()
 
-async def _play(
-    world: World, nodes: int | None, synced: bool | None, compacted: bool | None, storm: Storm
-) -> Summary:
-    return await ClusterStory(world, nodes, synced, compacted, storm).run()
+    return world.run(story())

@@ -1,10 +1,12 @@
-"""Proof that the simulation can fail: each of seven planted bugs is found within a few seeds."""
+"""Proof that the simulation can fail: each of nine planted bugs is found within a few seeds."""
 
 from types import ModuleType
 from typing import Any
 
 import planted_early_ack
 import planted_forgotten_abort
+import planted_hasty_change
+import planted_kept_voters
 import planted_lost_end
 import planted_removed_replica
 import planted_truncation
@@ -19,6 +21,7 @@ from ottla.sim.scenarios.cluster import play
 DEATHS = Storm(30.0, ("kill", "isolate", "freeze", "cut_pair"), 1.0)
 RESTARTS = Storm(40.0, ("kill", "restart", "freeze"), 0.7)
 ELECTIONS = Storm(60.0, ("swap_majorities",), 2.0, working=False)
+STRANDED = Storm(60.0, ("strand_leader",), 1.0)
 LAST_STANDING = Storm(90.0, ("fail_last",), 1.0)
 CALM = Storm(30.0)
 QUIET = Storm(60.0, ("restart",), 15.0)
@@ -46,8 +49,22 @@ QUIET = Storm(60.0, ("restart",), 15.0)
             planted_vote,
             5,
             {"nodes": 3, "synced": True, "storm": ELECTIONS},
-            "of the quorum, others|has another log",
+            "of the quorum, others|has another log|is committed",
             id="votes without fsync",
+        ),
+        pytest.param(
+            planted_kept_voters,
+            8,
+            {"nodes": 3, "dynamic": True, "storm": STRANDED},
+            "has voters|committed, others have",
+            id="counts voters that were cut off the log",
+        ),
+        pytest.param(
+            planted_hasty_change,
+            20,
+            {"nodes": 3, "dynamic": True, "storm": STRANDED},
+            "committed, others have|of the quorum, others",
+            id="changes voters before the last change is committed",
         ),
         pytest.param(
             planted_removed_replica,

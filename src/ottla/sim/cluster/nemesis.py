@@ -16,6 +16,7 @@ from ottla.sim.cluster.fleet import Fleet
 from ottla.sim.cluster.outages import Outages
 from ottla.sim.cluster.power import PowerFailures
 from ottla.sim.cluster.shape import SPLIT_RATES
+from ottla.sim.cluster.stranding import Stranding
 from ottla.sim.weather import drawn
 from ottla.sim.world import World
 
@@ -58,6 +59,7 @@ class Nemesis:
         self._power = PowerFailures(world, fleet, self.chance, self._outages)
         self._power.is_alone = lambda: len(self._under_way) <= 1
         self._under_way: dict[asyncio.Task[None], None] = {}
+        self._stranding = Stranding(fleet, clients, self.chance)
         self._pause_s = storm.pause_s or self.chance.choice((1.5, 3.0, 6.0))
         self._kinds = self._drawn_kinds(storm.kinds)
 
@@ -85,6 +87,8 @@ class Nemesis:
             self._cut_client,
             self._change_weather,
         ]
+        if outages.fleet.shape.first_voters:
+            kinds.append(self._stranding.strand_leader)
         if only is not None:
             if unknown := set(only) - set(map(_name, kinds)):
                 there_are = ", ".join(map(_name, kinds))

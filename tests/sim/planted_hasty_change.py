@@ -1,0 +1,26 @@
+"""Planted: voters are changed again before the change before it is committed."""
+
+import pytest
+
+from ottla.protocol.errors import ErrorCode
+from ottla.raft import voter_changes
+from ottla.raft.ids import ReplicaKey
+from ottla.raft.replica import Replica
+from ottla.raft.states.leader import Leader
+
+
+def plant(patch: pytest.MonkeyPatch) -> None:
+    refuse = voter_changes._refuse_change
+
+    def hasty(
+        replica: Replica, cluster_id: str | None, key: ReplicaKey
+    ) -> voter_changes.Refusal | None:
+        refusal = refuse(replica, cluster_id, key)
+        leader = replica.quorum.state
+        is_early = refusal is not None and refusal[0] == ErrorCode.REQUEST_TIMED_OUT
+        if is_early and isinstance(leader, Leader) and leader.high_watermark is not None:
+            voter_changes.conclude(replica, leader, ErrorCode.REQUEST_TIMED_OUT)
+            return None
+        return refusal
+
+    patch.setattr(voter_changes, "_refuse_change", hasty)

@@ -1,40 +1,46 @@
-"""Who votes in the quorum, as an administrator sees it and changes it: by what the quorum tells."""
+"""Who votes in the quorum, as an administrator sees it and changes it, who has looked up the ids of
+the controllers' folders."""
 
 from __future__ import annotations
 
 from ottla.client.admin.admin import Admin
 from ottla.client.admin.quorum import DescribedQuorum, QuorumMember
-from ottla.sim.cluster.dynamic_quorum import LISTENER
+from ottla.sim.cluster.metadata_folders import LISTENER, MetadataFolders
 from ottla.sim.cluster.shape import CONTROLLER_PORT, Shape
 
 
-def without_vote(quorum: DescribedQuorum, shape: Shape) -> list[QuorumMember]:
-    """Controllers that only follow, each with the folder it was last seen with."""
-    controllers = {node.id for node in shape.controllers}
-    voters = {voter.node_id for voter in quorum.voters}
-    by_id = {
-        one.node_id: one
-        for one in sorted(quorum.observers, key=lambda one: one.last_fetch_ms or 0)
-        if one.node_id in controllers - voters and one.directory_id is not None
-    }
-    return list(by_id.values())
+class Electorate:
+    def __init__(self, admin: Admin, shape: Shape, folders: MetadataFolders) -> None:
+        self._admin = admin
+        self._shape = shape
+        self._folders = folders
 
+    async def look(self) -> DescribedQuorum:
+        return await self._admin.describe_metadata_quorum()
 
-async def add(admin: Admin, shape: Shape, member: QuorumMember) -> None:
-    assert member.directory_id is not None
-    host = next(node.host for node in shape.nodes if node.id == member.node_id)
-    where = {LISTENER: (host, CONTROLLER_PORT)}
-    await admin.add_raft_voter(member.node_id, member.directory_id, where)
+    def without_vote(self, quorum: DescribedQuorum) -> list[int]:
+        voters = {voter.node_id for voter in quorum.voters}
+        return [node.id for node in self._shape.controllers if node.id not in voters]
 
+    async def add(self, node_id: int) -> None:
+        host = next(node.host for node in self._shape.nodes if node.id == node_id)
+        where = {LISTENER: (host, CONTROLLER_PORT)}
+        await self._admin.add_raft_voter(node_id, self._folders.id_of(node_id), where)
 
-async def remove(admin: Admin, member: QuorumMember) -> None:
-    assert member.directory_id is not None
-    await admin.remove_raft_voter(member.node_id, member.directory_id)
+    async def remove(self, voter: QuorumMember) -> None:
+        assert voter.directory_id is not None
+        await self._admin.remove_raft_voter(voter.node_id, voter.directory_id)
 
+    def with_lost_disk(self, quorum: DescribedQuorum) -> list[QuorumMember]:
+        ids = self._folders.id_of
+        return [voter for voter in quorum.voters if voter.directory_id != ids(voter.node_id)]
 
-async def add_all(admin: Admin, shape: Shape) -> set[int]:
-    """Let every controller vote that follows; those that still do not."""
-    for member in without_vote(await admin.describe_metadata_quorum(), shape):
-        await add(admin, shape, member)
-    voters = {voter.node_id for voter in (await admin.describe_metadata_quorum()).voters}
-    return {node.id for node in shape.controllers} - voters
+    async def put_right(self) -> list[int]:
+        """Let every controller vote, and nobody for a disk that is gone; who is still missing."""
+        for voter in self.with_lost_disk(await self.look()):
+            await self.remove(voter)
+        for node_id in self.without_vote(await self.look()):
+            await self.add(node_id)
+        quorum = await self.look()
+        lost = [voter.node_id for voter in self.with_lost_disk(quorum)]
+        return lost + self.without_vote(quorum)

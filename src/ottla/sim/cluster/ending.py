@@ -14,7 +14,7 @@ from ottla.client.errors import ClientError
 from ottla.client.network.leaders import all_or_raise
 from ottla.client.values import TopicPartition
 from ottla.protocol.errors import KafkaError
-from ottla.sim.cluster.electorate import add_all
+from ottla.sim.cluster.electorate import Electorate
 from ottla.sim.cluster.shape import TopicShape
 from ottla.sim.cluster.work import PATIENCE, Work, name_of
 from ottla.sim.history import Violation
@@ -92,8 +92,9 @@ class Ending:
     async def everybody_votes(self) -> None:
         """Every controller can be made a voter again, whatever changes the storm has cut short."""
         async with Admin(**self._options) as admin:
-            if missing := await add_all(admin, self._work.shape):
-                raise NotYet(f"{sorted(missing)} have no vote")
+            electorate = Electorate(admin, self._work.shape, self._work.folders)
+            if missing := await electorate.put_right():
+                raise NotYet(f"{missing} have no vote")
 
     # The last look.
 

@@ -10,7 +10,8 @@ from typing import Any
 from ottla.config.broker import BrokerConfig
 from ottla.node import Node
 from ottla.protocol.uuids import random_uuid
-from ottla.sim.cluster.dynamic_quorum import STREAM, MetadataFolders
+from ottla.sim.cluster.dynamic_quorum import STREAM
+from ottla.sim.cluster.metadata_folders import MetadataFolders
 from ottla.sim.cluster.shape import CLUSTER_ID, DATA_DIR, Layout, NodeShape
 from ottla.sim.history import Violation
 from ottla.sim.process import ProcessDied
@@ -30,7 +31,7 @@ class Fleet:
         self.serving: set[int] = set()
         """Those that have said since their last start that they are ready."""
         self.hosts = {node.id: node.host for node in shape.nodes}
-        self._metadata_folders = MetadataFolders(shape, world.chance(f"{STREAM}: folders"))
+        self.metadata_folders = MetadataFolders(shape, world.chance(f"{STREAM}: folders"))
         self.stopped_by_disk: set[int] = set()
         """Nodes that ended by themselves because a disk failed them, as they should."""
         self.troubles: list[str] = []
@@ -47,7 +48,7 @@ class Fleet:
         identity = random_uuid(self.world.random)
         write_meta_properties(runtime.disk, DATA_DIR, MetaProperties(CLUSTER_ID, node.id, identity))
         if self.shape.first_voters:
-            self._metadata_folders.format(runtime, node)
+            self.metadata_folders.format(runtime, node)
         self.world.machine(node.host).volume.settle()
         self.world.crash(node.host)
 
@@ -76,11 +77,14 @@ class Fleet:
 
     def start(self, node_id: int) -> None:
         """Boot the machine and run the program; it serves when it is ready."""
-        shape = next(node for node in self.shape.nodes if node.id == node_id)
+        shape = self._shape_of(node_id)
         self.serving.discard(node_id)
         runtime = self.world.boot(shape.host)
         outcome = runtime.run(self._serve(runtime, shape), name=f"serve {node_id}")
         outcome.add_done_callback(lambda done: self._ended(node_id, done))
+
+    def _shape_of(self, node_id: int) -> NodeShape:
+        return next(node for node in self.shape.nodes if node.id == node_id)
 
     async def _serve(self, runtime: SimRuntime, shape: NodeShape) -> None:
         """As `ottla start` does: until the node itself says that it cannot go on."""
@@ -108,6 +112,14 @@ class Fleet:
     def kill(self, node_id: int, *, power_loss: bool = False) -> None:
         self._note_failures(node_id)
         self.world.crash(self.hosts[node_id], power_loss=power_loss)
+
+    def replace_metadata_disk(self, node_id: int) -> None:
+        """The node is killed, and has an empty one when it is started again."""
+        self.kill(node_id)
+        shape = self._shape_of(node_id)
+        self.metadata_folders.replace(self.world.boot(shape.host), shape)
+        self.world.machine(shape.host).volume.settle()
+        self.world.crash(shape.host)
 
     async def stop(self, node_id: int) -> None:
         """As by SIGTERM; whoever kills it meanwhile is not blamed on the node."""

@@ -13,6 +13,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ottla.sim.cluster.fleet import Fleet
+from ottla.sim.cluster.lost_disks import LostDisks
 from ottla.sim.cluster.outages import Outages
 from ottla.sim.cluster.power import PowerFailures
 from ottla.sim.cluster.shape import SPLIT_RATES
@@ -60,6 +61,7 @@ class Nemesis:
         self._power.is_alone = lambda: len(self._under_way) <= 1
         self._under_way: dict[asyncio.Task[None], None] = {}
         self._stranding = Stranding(fleet, clients, self.chance)
+        self._lost_disks = LostDisks(fleet, self.chance, self._outages)
         self._pause_s = storm.pause_s or self.chance.choice((1.5, 3.0, 6.0))
         self._kinds = self._drawn_kinds(storm.kinds)
 
@@ -88,7 +90,7 @@ class Nemesis:
             self._change_weather,
         ]
         if outages.fleet.shape.first_voters:
-            kinds.append(self._stranding.strand_leader)
+            kinds += [self._stranding.strand_leader, self._lost_disks.lose_metadata]
         if only is not None:
             if unknown := set(only) - set(map(_name, kinds)):
                 there_are = ", ".join(map(_name, kinds))

@@ -16,7 +16,9 @@ min.insync.replicas is 2 or more, power may fail on one broker at any time, what
 ISR, provided that nobody else of ISR and ELR is killed until the controller has taken that one out
 of both. With min.insync.replicas=1 a leader alone goes on, and its power is all there is.
 
-A disk that fails counts as lost power.
+A disk that fails counts as lost power. One that is lost for good takes a vote with it, where it
+holds the metadata of a voter: the others must be a majority, and no voter may go until the new disk
+has the vote of the old one.
 """
 
 from __future__ import annotations
@@ -54,6 +56,11 @@ def counted_on(part: PartitionImage) -> tuple[int, ...]:
 def losses_max(image: MetadataImage) -> int:
     """How many brokers at most may lose power at once, while the image is whole."""
     return min((len(part.isr) for part in _partitions(image)), default=1) - 1
+
+
+def may_lose_disk(voters: Collection[int], voter: int, *, may_shrink: bool) -> bool:
+    """Whether the others decide without it; also after two removals that may be on their way."""
+    return voter in voters and len(voters) >= (5 if may_shrink else 3)
 
 
 def forgotten_by(image: MetadataImage, brokers: Collection[int], epochs: dict[int, int]) -> bool:

@@ -11,7 +11,8 @@ from ottla.client.admin.admin import Admin
 from ottla.client.admin.quorum import DescribedQuorum
 from ottla.client.network.controllers import Controllers
 from ottla.client.settings.common import ClientSettings
-from ottla.sim.cluster import electorate
+from ottla.protocol.errors import ErrorCode, KafkaError
+from ottla.sim.cluster.electorate import Electorate
 from ottla.sim.cluster.shape import CONTROLLER_PORT
 from ottla.sim.cluster.work import Client, Work
 from ottla.sim.runtime import SimRuntime
@@ -21,8 +22,9 @@ HASTE_RATE = 0.3
 
 
 class VoterChurn(Client):
-    """Removes voters, the leading one often, and adds controllers that follow without a vote. It
-    asks brokers, or the controllers themselves (`--bootstrap-controller`)."""
+    """Removes voters, the leading one often, and adds controllers that have no vote; gives a new
+    disk the vote of the one it is there for. It asks brokers, or the controllers themselves
+    (`--bootstrap-controller`)."""
 
     def __init__(self, work: Work, runtime: SimRuntime, name: str) -> None:
         super().__init__(work, runtime, name)
@@ -55,22 +57,53 @@ class VoterChurn(Client):
             yield Admin.over(cluster)
 
     async def _change(self, admin: Admin) -> None:
-        quorum = await admin.describe_metadata_quorum()
-        outcomes = await asyncio.gather(*self._steps(admin, quorum), return_exceptions=True)
-        for outcome in outcomes:
-            if outcome is not None:
-                raise outcome
+        folders = self.work.folders
+        electorate = Electorate(admin, self.work.shape, folders)
+        was_lost = folders.is_lost
+        if folders.replacing is None:
+            await self._change_some(electorate)
+        elif not await electorate.put_right() and was_lost:
+            folders.replacing, folders.is_lost = None, False
 
-    def _steps(self, admin: Admin, quorum: DescribedQuorum) -> list[Coroutine[Any, Any, None]]:
-        """One change, or two at once, of which the quorum makes one after the other or one only."""
-        count = 2 if self.chance.random() < HASTE_RATE else 1
-        shape, voters = self.work.shape, list(quorum.voters)
-        followers = electorate.without_vote(quorum, shape)
-        if len(voters) > 1 and (not followers or self.chance.random() < self._removal_rate):
-            self.chance.shuffle(voters)
-            if self.chance.random() < LEADER_RATE:
-                voters.sort(key=lambda voter: voter.node_id != quorum.leader)
-            leaving = voters[: min(count, len(voters) - 1)]
-            return [electorate.remove(admin, voter) for voter in leaving]
-        coming = self.chance.sample(followers, min(count, len(followers)))
-        return [electorate.add(admin, shape, follower) for follower in coming]
+    async def _change_some(self, electorate: Electorate) -> None:
+        quorum = await electorate.look()
+        others = electorate.without_vote(quorum)
+        if len(quorum.voters) > 1 and (not others or self.chance.random() < self._removal_rate):
+            await self._remove_some(electorate, quorum)
+        else:
+            coming = self.chance.sample(others, min(self._count(), len(others)))
+            _check(await _at_once([electorate.add(node_id) for node_id in coming]))
+
+    async def _remove_some(self, electorate: Electorate, quorum: DescribedQuorum) -> None:
+        folders, voters = self.work.folders, list(quorum.voters)
+        if folders.replacing is not None:
+            return  # since it looked
+        self.chance.shuffle(voters)
+        if self.chance.random() < LEADER_RATE:
+            voters.sort(key=lambda voter: voter.node_id != quorum.leader)
+        leaving = voters[: min(self._count(), len(voters) - 1)]
+        folders.unsure_since_s = self.work.now()
+        outcomes = await _at_once([electorate.remove(voter) for voter in leaving])
+        if all(map(_is_sure, outcomes)):
+            folders.unsure_since_s = None
+        _check(outcomes)
+
+    def _count(self) -> int:
+        """Two at once, of which the quorum makes one after the other or one only."""
+        return 2 if self.chance.random() < HASTE_RATE else 1
+
+
+async def _at_once(changes: list[Coroutine[Any, Any, None]]) -> list[BaseException | None]:
+    return await asyncio.gather(*changes, return_exceptions=True)
+
+
+def _check(outcomes: list[BaseException | None]) -> None:
+    for outcome in outcomes:
+        if outcome is not None:
+            raise outcome
+
+
+def _is_sure(outcome: BaseException | None) -> bool:
+    """It was done, or will never be; any other error leaves open whether it was heard of yet."""
+    answers = (ErrorCode.DUPLICATE_VOTER, ErrorCode.VOTER_NOT_FOUND)
+    return outcome is None or (isinstance(outcome, KafkaError) and outcome.code in answers)

@@ -12,6 +12,7 @@ from ottla.client.errors import ClientError
 from ottla.client.values import AnyRecord
 from ottla.protocol.errors import KafkaError
 from ottla.sim.checker.history import History
+from ottla.sim.cluster.metadata_folders import MetadataFolders
 from ottla.sim.cluster.shape import Shape, TopicShape
 from ottla.sim.runtime import SimRuntime
 
@@ -34,6 +35,7 @@ PAUSE_AFTER_TROUBLE_S = 0.3
 class Work:
     shape: Shape
     now: Callable[[], float]
+    folders: MetadataFolders
     history: History = field(default_factory=History)
     tables: History = field(default_factory=History)
     """Of compacted topics, which promise something else: the last record of each key."""

@@ -65,9 +65,9 @@ class ClusterStory:
         self.world = world
         self.shape = shape
         world.network.weather = drawn(world.random, SPLIT_RATES)
-        self.work = Work(self.shape, world.loop.time)
-        self.work.history.copies[self.shape.source.name] = self.shape.copy.name
         self.fleet = Fleet(world, self.shape)
+        self.work = Work(self.shape, world.loop.time, self.fleet.metadata_folders)
+        self.work.history.copies[self.shape.source.name] = self.shape.copy.name
         self.invariants = Invariants(self.fleet)
         self.clients = Clients(world, self.work)
         self.nemesis = Nemesis(world, self.fleet, HOSTS, self.clients.restart, storm)

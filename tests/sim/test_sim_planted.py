@@ -61,7 +61,7 @@ QUIET = Storm(60.0, ("restart",), 15.0)
         ),
         pytest.param(
             planted_hasty_change,
-            20,
+            12,
             {"nodes": 3, "dynamic": True, "storm": STRANDED},
             "committed, others have|of the quorum, others",
             id="changes voters before the last change is committed",

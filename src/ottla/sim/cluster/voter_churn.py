@@ -18,7 +18,7 @@ from ottla.sim.cluster.work import Client, Work
 from ottla.sim.runtime import SimRuntime
 
 LEADER_RATE = 0.25
-HASTE_RATE = 0.3
+HASTE_RATE = 0.4
 
 
 class VoterChurn(Client):
@@ -79,9 +79,12 @@ class VoterChurn(Client):
         if folders.replacing is not None:
             return  # since it looked
         self.chance.shuffle(voters)
-        if self.chance.random() < LEADER_RATE:
+        count = min(self._count(), len(voters) - 1)
+        if count == 2:  # not the leader, who would be gone before it came to the other one
+            voters.sort(key=lambda voter: voter.node_id == quorum.leader)
+        elif self.chance.random() < LEADER_RATE:
             voters.sort(key=lambda voter: voter.node_id != quorum.leader)
-        leaving = voters[: min(self._count(), len(voters) - 1)]
+        leaving = voters[:count]
         folders.unsure_since_s = self.work.now()
         outcomes = await _at_once([electorate.remove(voter) for voter in leaving])
         if all(map(_is_sure, outcomes)):

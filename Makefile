@@ -43,7 +43,7 @@ bench: $(DEV_READY)  ## measure, beside Apache Kafka where its jars can be had
 sim: $(DEV_READY)  ## clusters in storms, 1,000 seeds: SEED=... replays one, RUNS=... how many, SCENARIO=single-node
 	$(BIN)/python -m ottla.sim $(if $(SEED),--seed $(SEED)) $(if $(RUNS),--runs $(RUNS)) \
 		$(if $(SCENARIO),--scenario $(SCENARIO)) $(if $(NODES),--nodes $(NODES)) $(if $(LIVES),--lives $(LIVES)) \
-		$(if $(QUORUM),--quorum $(QUORUM))
+		$(if $(QUORUM),--quorum $(QUORUM)) $(if $(COMPACTION),--compaction $(COMPACTION))
 
 soak: $(DEV_READY)  ## exactly once under kill -9 of everyone: ROUNDS=... kills, SEED=... makes the same choices
 	$(BIN)/python tests/faults/exactly_once.py --kills $(or $(ROUNDS),50) $(if $(SEED),--seed $(SEED))

@@ -26,7 +26,12 @@ def main() -> int:
     first = arguments.seed if arguments.seed is not None else int.from_bytes(os.urandom(4), "big")
     runs = arguments.runs or (1 if arguments.seed is not None else RUNS_DEFAULT)
     game = Game(
-        arguments.scenario, arguments.nodes, arguments.lives, arguments.verbose, arguments.quorum
+        arguments.scenario,
+        arguments.nodes,
+        arguments.lives,
+        arguments.verbose,
+        arguments.quorum,
+        arguments.compaction,
     )
     if not arguments.verbose:
         logging.disable(logging.CRITICAL)
@@ -52,6 +57,11 @@ def _arguments() -> argparse.Namespace:
         "--quorum",
         choices=("static", "dynamic"),
         help="whether voters of the cluster come and go (default: drawn)",
+    )
+    parser.add_argument(
+        "--compaction",
+        choices=("on", "off"),
+        help="whether logs of the cluster are compacted (default: drawn)",
     )
     parser.add_argument("--lives", type=int, help="lives of the single broker")
     parser.add_argument("--verbose", action="store_true", help="tell every event as it happens")

@@ -23,13 +23,18 @@ class Game:
     verbose: bool = False
     quorum: str | None = None
     """Whether its voters are fixed, "static", or can change, "dynamic"; None: drawn."""
+    compaction: str | None = None
+    """Whether logs are compacted, "on" or "off"; None: drawn."""
 
     def start(self, world: World) -> Any:
         if self.scenario == "cluster":
             from ottla.sim.scenarios import cluster
 
             dynamic = None if self.quorum is None else self.quorum == "dynamic"
-            return cluster.play(world.seed, nodes=self.nodes, dynamic=dynamic, world=world)
+            compacted = None if self.compaction is None else self.compaction == "on"
+            return cluster.play(
+                world.seed, nodes=self.nodes, compacted=compacted, dynamic=dynamic, world=world
+            )
         from ottla.sim.scenarios import single_node
 
         return single_node.play(world.seed, lives=self.lives or LIVES_DEFAULT, world=world)
@@ -43,6 +48,8 @@ class Game:
             line += f" NODES={self.nodes}"
         if self.quorum is not None:
             line += f" QUORUM={self.quorum}"
+        if self.compaction is not None:
+            line += f" COMPACTION={self.compaction}"
         if self.lives is not None:
             line += f" LIVES={self.lives}"
         return line

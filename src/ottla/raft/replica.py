@@ -216,8 +216,7 @@ class Replica:
         """The snapshot takes the place of a log that lacks some of it."""
         self._keep_committed(snapshot.offset)
         self.log.restart_at_snapshot(snapshot)
-        self.history.truncate(snapshot.offset - 1)
-        self.history.catch_up()
+        self.history.restart()
         self.request_flush()
 
     def _keep_committed(self, offset: int) -> None:

@@ -34,6 +34,11 @@ class _Timeline(Generic[T]):
             self._offsets.pop()
             self._values.pop()
 
+    def forget_before(self, offset: int) -> None:
+        """What did not count any more at this offset."""
+        stale = max(0, bisect_right(self._offsets, offset) - 1)
+        del self._offsets[:stale], self._values[:stale]
+
     def at(self, offset: int) -> tuple[int, T] | None:
         """The value that counted up to this offset, inclusive, and where it came from."""
         index = bisect_right(self._offsets, offset) - 1
@@ -110,6 +115,14 @@ class VoterHistory:
             elif isinstance(record, KRaftVersionRecord):
                 self._versions.add(offset, record.k_raft_version)
         self._read_to = self._log.end.offset
+        before_start = self._log.start_offset - 1
+        self._voters.forget_before(before_start)
+        self._versions.forget_before(before_start)
+
+    def restart(self) -> None:
+        """The log is another one, which begins with a snapshot."""
+        self.truncate(-1)
+        self.catch_up()
 
     def skip_to_end(self) -> None:
         """What was appended holds no control records."""

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import statistics
 from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
@@ -72,6 +73,15 @@ class Fleet:
             if node.metadata is not None and node.metadata.quorum.is_leader:
                 return node_id, list(node.metadata.quorum.voter_ids)
         return None, []
+
+    def metadata_start(self) -> int:
+        """Where the metadata log begins on most nodes: behind a snapshot, or at 0."""
+        starts = [
+            node.metadata.quorum.log.start_offset
+            for _, node in self.running()
+            if node.metadata is not None
+        ]
+        return statistics.median_low(starts)
 
     # Life and death.
 

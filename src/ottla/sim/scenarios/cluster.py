@@ -13,7 +13,7 @@ import asyncio
 from dataclasses import dataclass, field
 
 from ottla.sim.checker import anomalies, compacted_count, table_anomalies
-from ottla.sim.cluster import compaction, dynamic_quorum
+from ottla.sim.cluster import compaction, dynamic_quorum, snapshots
 from ottla.sim.cluster.clients import HOSTS, Clients
 from ottla.sim.cluster.compaction import with_compaction
 from ottla.sim.cluster.copier import GROUP
@@ -23,6 +23,7 @@ from ottla.sim.cluster.fleet import Fleet
 from ottla.sim.cluster.invariants import Invariants
 from ottla.sim.cluster.nemesis import Nemesis, Storm
 from ottla.sim.cluster.shape import SPLIT_RATES, Shape, drawn_shape
+from ottla.sim.cluster.snapshots import with_snapshots
 from ottla.sim.cluster.work import Work
 from ottla.sim.history import Violation
 from ottla.sim.weather import drawn
@@ -48,14 +49,18 @@ class Summary:
     troubles: dict[str, int] = field(default_factory=dict)
     healed_in_s: float = 0.0
     voter_changes: int = 0
+    metadata_start: int = 0
+    """Before this offset nodes have forgotten the metadata log for a snapshot."""
 
     def __str__(self) -> str:
         troubles = ", ".join(f"{count} {name}" for name, count in sorted(self.troubles.items()))
         gone = "" if self.compacted is None else f", {self.compacted} compacted away"
-        voters = f"{self.voter_changes} changes of voters; " if self.voter_changes else ""
+        quorum = f"{self.voter_changes} changes of voters; " if self.voter_changes else ""
+        if self.metadata_start:
+            quorum += f"metadata from a snapshot at {self.metadata_start}; "
         return (
             f"{self.shape}; {self.records} records sent, {self.acknowledged} acknowledged{gone}, "
-            f"{self.read} read, {self.transactions} transactions; {voters}"
+            f"{self.read} read, {self.transactions} transactions; {quorum}"
             f"{troubles or 'no trouble'}; well again after {self.healed_in_s:.1f} s"
         )
 
@@ -161,6 +166,7 @@ class ClusterStory:
             self.nemesis.count,
             healed_in_s,
             self.invariants.voter_sets.changes,
+            self.fleet.metadata_start(),
         )
 
 
@@ -170,6 +176,7 @@ def play(
     nodes: int | None = None,
     synced: bool | None = None,
     compacted: bool | None = None,
+    snapshotted: bool | None = None,
     dynamic: bool | None = None,
     storm: Storm = ANY_STORM,
     world: World | None = None,
@@ -180,6 +187,7 @@ def play(
     async def story() -> Summary:
         shape = drawn_shape(world.random, nodes, synced)
         shape = with_compaction(shape, world.chance(compaction.STREAM), compacted)
+        shape = with_snapshots(shape, world.chance(snapshots.STREAM), snapshotted)
         shape = with_voters(shape, world.chance(dynamic_quorum.STREAM), dynamic)
         return await ClusterStory(world, shape, storm).run()
 

@@ -1,0 +1,29 @@
+"""Snapshots of the metadata: which seeds take them so often that a minute holds some.
+
+Behind them the log is cleaned, so that who was away, or has a new disk, has to fetch one.
+"""
+
+from __future__ import annotations
+
+import random
+from dataclasses import replace
+
+from ottla.sim.cluster.shape import Shape
+
+STREAM = "snapshots"
+"""Of chance: seeds without snapshots play as if there were none."""
+RATE = 0.4
+
+
+def with_snapshots(shape: Shape, chance: random.Random, wanted: bool | None = None) -> Shape:
+    """The same cluster, for some seeds, or as wanted, with snapshots."""
+    drawn = chance.random() < RATE
+    if not (drawn if wanted is None else wanted):
+        return shape
+    between_bytes = chance.choice((1500, 5000, 15_000))
+    settings = {
+        "metadata.log.max.record.bytes.between.snapshots": str(between_bytes),
+        "metadata.max.retention.bytes": str(between_bytes * chance.choice((1, 3))),
+        "controller.quorum.fetch.snapshot.max.bytes": str(chance.choice((500, 1_000_000))),
+    }
+    return replace(shape, settings={**shape.settings, **settings})

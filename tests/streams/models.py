@@ -170,7 +170,8 @@ class Sessions:
 def by_session(
     batches: Batches, fold: Fold, gap: int, grace: int, *, final: bool, native: bool = False
 ) -> list[list[Update]]:
-    """Spark's own sessions drop a record by its own time, not by that of the session it meets."""
+    """Spark's own sessions drop a record by its own time, not by that of the session it meets.
+    Only sessions that are told once are over when they have closed."""
     clock, sessions = Clock(grace), Sessions(gap)
     outputs = []
     for batch in usable(batches, values=False):
@@ -181,8 +182,8 @@ def by_session(
             elif rec.at + gap >= clock.before:
                 sessions.add(rec, 0)
         after = sessions.contents()
-        closed = sessions.close(clock.now)
         if final:
+            closed = sessions.close(clock.now)
             results = [_update(key, recs, fold, span) for (key, span), recs in closed.items()]
         else:
             results = _changes(before, after, fold)

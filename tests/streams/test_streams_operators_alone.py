@@ -146,11 +146,29 @@ MANY = settings(max_examples=150, deadline=None)
 
 
 @MANY
-@given(NUMBERS, st.booleans())
-def test_sessions_grow_merge_and_close_as_in_the_model(batches: Batches, final: bool) -> None:
-    made = drive(SessionFold(4, sorted_values(), GUARD, final=final), batches)
-    wanted = models.by_session(batches, sorted, 4, GRACE, final=final)
+@given(NUMBERS, st.sampled_from((4, 9)), st.booleans())
+def test_sessions_grow_merge_and_close_as_in_the_model(
+    batches: Batches, gap: int, final: bool
+) -> None:
+    made = drive(SessionFold(gap, sorted_values(), GUARD, final=final), batches)
+    wanted = models.by_session(batches, sorted, gap, GRACE, final=final)
     assert in_any_order(updates(made)) == in_any_order(wanted)
+
+
+def test_a_session_that_has_closed_becomes_part_of_one_that_has_not_whenever_timers_ran() -> None:
+    batches = [[Rec("k", 1, 5000), Rec("c", 0, 6300)], [], [Rec("k", 2, 5900)], [Rec("c", 0, 8000)]]
+    engine = Engine(SessionFold(1000, sorted_values(), GUARD), grace=0)
+    outputs = [
+        engine.batch([as_record(rec, 10 * at + n) for n, rec in enumerate(batch)], batch)
+        for at, batch in enumerate(batches)
+    ]
+    assert updates(outputs)[2] == [
+        Update("k", None, 5000, (5000, 5000)),
+        Update("k", [1, 2], 5900, (5000, 5900)),
+    ]
+    assert engine.remembered == 2
+    engine.batch([], [])
+    assert engine.remembered == 1, "k is out of reach of whatever may come"
 
 
 @MANY

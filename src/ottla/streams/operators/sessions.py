@@ -2,7 +2,8 @@
 
 A record that lies between two sessions makes one of them: the old ones are deleted (a result
 without a value) and the new one takes their place. A session ends with its last record, and closes
-when stream time has passed that by more than the gap.
+when stream time has passed that by more than the gap. One that has closed still becomes part of a
+session that has not: it is forgotten when no such session can reach it any more.
 """
 
 from __future__ import annotations
@@ -18,7 +19,7 @@ from ottla.streams.operators.packing import NOTHING
 from ottla.streams.operators.records import Record, Result
 
 _SLOTS = 4
-"""Closed sessions are forgotten up to a fourth of a gap late: fewer timers."""
+"""Sessions are forgotten up to a fourth of a gap later than they could be: fewer timers."""
 
 
 class Session(NamedTuple):
@@ -57,13 +58,18 @@ class SessionFold(Operator):
 
     def look(self, key: str, state: State | None, now: int) -> Step:
         due, sessions = self._loads(state)
-        closed = [one for one in sessions if self._closed(one.end, now)]
-        results = [self._result(key, one) for one in closed] if self._final else []
-        rest = [one for one in sessions if one not in closed]
+        over = [one for one in sessions if now >= self._over_at(one.end)]
+        results = [self._result(key, one) for one in over] if self._final else []
+        rest = [one for one in sessions if one not in over]
         return self._step(rest, results, None if due is None or due <= now else due)
 
     def _closed(self, end: int, now: int) -> bool:
         return end + self._gap < now
+
+    def _over_at(self, end: int) -> int:
+        """When a session that ends here is done with: told for good, or out of reach, since a
+        record a gap later would make one that has closed as well."""
+        return end + self._gap * (1 if self._final else 2) + 1
 
     def _with(
         self, key: str, sessions: list[Session], record: Record, now: int, results: list[Result]
@@ -119,9 +125,8 @@ class SessionFold(Operator):
         return Step(State(NOTHING, newest, more), results, first if ask else None)
 
     def _due(self, end: int) -> int:
-        closes = end + self._gap + 1
         slot = 1 if self._final else max(1, self._gap // _SLOTS)
-        return -(-closes // slot) * slot
+        return -(-self._over_at(end) // slot) * slot
 
     def _loads(self, state: State | None) -> tuple[int | None, list[Session]]:
         if state is None:

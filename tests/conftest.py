@@ -19,6 +19,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from broker_harness import ROOT, TARGET, Broker, MakeBroker, build, end, fetch_kafka, missing
+from ottla.blocking import loop_thread
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -72,6 +73,28 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 def uses_spark(item: pytest.Item) -> bool:
     return item.path.parent.name in SPARK_FOLDERS or "spark" in item.path.stem
+
+
+@pytest.fixture(scope="module", autouse=True)
+def no_client_left_behind() -> Iterator[None]:
+    """Blocking clients share a thread with those of the tests that follow."""
+    before = _open_clients()
+    yield
+    # Readers and writers of Spark that run in the process of a test keep theirs for the next task.
+    for module, kept in KEPT_CLIENTS.items():
+        if module in sys.modules:
+            getattr(sys.modules[module], kept).close()
+    assert _open_clients() == before, "clients were not closed"
+
+
+KEPT_CLIENTS = {
+    "ottla.spark.sink.connection": "_kept",
+    "ottla.spark.source.range_reader": "_clients",
+}
+
+
+def _open_clients() -> int:
+    return 0 if loop_thread._shared is None else loop_thread._shared.users
 
 
 # Tests give records times such as 1234, long past every topic's retention: a look at what is

@@ -154,14 +154,6 @@ def test_every_kind_of_resource_keeps_its_settings(resource: ConfigResource, key
     assert after.config(resource) == {key: value}
 
 
-def test_the_settings_of_one_broker_win_over_those_of_all():
-    after, _ = alter(
-        IMAGE, ALL_BROKERS, ("log.retention.ms", SET, "1"), ("background.threads", SET, "5")
-    )
-    after, _ = alter(after, BROKER, ("log.retention.ms", SET, "2"))
-    assert after.broker_config(1) == {"log.retention.ms": "2", "background.threads": "5"}
-
-
 def test_a_resource_that_appears_twice_fails_and_others_do_not():
     changes = [
         ConfigChange(TOPIC, [KeyChange("retention.ms", SET, "5")]),

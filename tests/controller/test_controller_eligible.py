@@ -192,7 +192,8 @@ def test_switched_off_the_eligible_are_waited_for_in_the_isr_and_on_again_nothin
     assert state(image) == (2, (1, 2), (), ())
     with_own = configured(image, (ResourceType.BROKER, "1"), "2")[0]
     again = levelled(with_own, 1)
-    assert again.broker_config(1) == {MIN_ISR: "1"}
+    assert again.config(CLUSTER_DEFAULT) == {MIN_ISR: "1"}
+    assert again.config((ResourceType.BROKER, "1")) == {}
     assert state(again) == (2, (1, 2), (), ())
 
 

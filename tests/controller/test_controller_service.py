@@ -254,7 +254,8 @@ def test_eligible_leaders_are_switched_off_and_on_with_what_has_to_go_with_it(tm
         changes = [ConfigChange((ResourceType.BROKER, "2"), [own])]
         assert await stage.controller.alter_configs(changes, validate_only=False) == [None]
         await level(stage, 1)
-        assert stage.image.broker_config(2) == {"min.insync.replicas": "2"}
+        assert stage.image.config(CLUSTER_DEFAULT) == {"min.insync.replicas": "2"}
+        assert stage.image.config((ResourceType.BROKER, "2")) == {}
         (refused,) = await stage.controller.alter_configs(changes, validate_only=False)
         assert refused is not None
         assert refused.code is ErrorCode.INVALID_CONFIG

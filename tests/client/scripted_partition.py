@@ -76,6 +76,7 @@ class ScriptedPartition:
         self.remembered = 0
         """The offset that the session asks for."""
         self.throttle_ms = 0
+        self.long_poll_s = LONG_POLL_S
         self.fetches: list[Fetched] = []
         self.asked: list[tuple[int, int]] = []
         """(node id, API key) of every other request."""
@@ -184,10 +185,7 @@ class ScriptedPartition:
 
     async def _answer(self, node_id: int, request: FetchRequest) -> PartitionData:
         if self.errors[node_id]:
-            error = self.errors[node_id].popleft()
-            if isinstance(error, PartitionData):
-                return error
-            return PartitionData(error_code=error, high_watermark=-1)
+            return self._next_error(node_id)
         answer = PartitionData(high_watermark=self.end, last_stable_offset=self.end, records=b"")
         if node_id == self.leader and self.preferred >= 0 and request.rack_id:
             answer.preferred_read_replica = self.preferred
@@ -200,8 +198,16 @@ class ScriptedPartition:
                 if header.next_offset > self.remembered
             )
         if not answer.records and answer.preferred_read_replica < 0:
-            await asyncio.sleep(LONG_POLL_S)
+            await asyncio.sleep(self.long_poll_s)
+            if self.errors[node_id]:
+                return self._next_error(node_id)
         return answer
+
+    def _next_error(self, node_id: int) -> PartitionData:
+        error = self.errors[node_id].popleft()
+        if isinstance(error, PartitionData):
+            return error
+        return PartitionData(error_code=error, high_watermark=-1)
 
     def hint(self, code: int, leader: int, epoch: int) -> PartitionData:
         """An error that names the leader (KIP-951)."""

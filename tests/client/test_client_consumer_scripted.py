@@ -187,6 +187,34 @@ def test_the_replica_that_the_leader_prefers_is_read_until_it_fails() -> None:
     run(main)
 
 
+def test_a_follower_that_is_behind_says_nothing_about_the_log_though_it_is_not_preferred_any_more():
+    script = ScriptedPartition()
+    script.preferred = 2
+    script.long_poll_s = 0.5
+    script.append(b"a")
+
+    async def main() -> None:
+        options = {"client_rack": "here", "auto_offset_reset": "none"}
+        async with reading(script, **options) as consumer:
+            consumer.seek(PARTITION, 0)
+            assert values(await take(consumer, 1)) == [b"a"]
+            while script.fetches[-1].offset != 1:
+                await consumer.poll(10)
+            assert script.fetches[-1].node_id == 2
+            script.errors[2].append(ErrorCode.OFFSET_OUT_OF_RANGE)
+            # As where the next metadata does not name that broker.
+            consumer._subscriptions.states[PARTITION].preferred_replica = -1
+            script.preferred = -1
+            while script.errors[2]:
+                assert not await consumer.poll(20)
+            assert not await consumer.poll(100)
+            script.append(b"b")
+            assert values(await take(consumer, 1)) == [b"b"]
+            assert script.fetches[-1].node_id == 1
+
+    run(main)
+
+
 def test_a_preferred_replica_that_dies_is_left_for_the_leader() -> None:
     script = ScriptedPartition()
     script.preferred = 2

@@ -75,15 +75,15 @@ class FetchAnswers:
                 partition = TopicPartition(name, answer.partition_index)
                 found = states.get(partition)
                 if found is not None and found[0].version == found[1]:
-                    self._take_one(node_id, found[0], answer, response.node_endpoints)
+                    if answer.error_code:
+                        is_leader = wanted[partition].is_leader
+                        endpoints = response.node_endpoints
+                        self._failed(node_id, is_leader, found[0], answer, endpoints)
+                    else:
+                        self._take_one(found[0], answer)
         self._sizes.record(size)
 
-    def _take_one(
-        self, node_id: int, state: PartitionState, answer: Any, endpoints: list[Any]
-    ) -> None:
-        if answer.error_code:
-            self._failed(node_id, state, answer, endpoints)
-            return
+    def _take_one(self, state: PartitionState, answer: Any) -> None:
         if answer.high_watermark >= 0:
             state.high_watermark = answer.high_watermark
         if answer.last_stable_offset >= 0:
@@ -98,13 +98,18 @@ class FetchAnswers:
             self._buffer.add(state, answer.records, _aborted(answer))
 
     def _failed(
-        self, node_id: int, state: PartitionState, answer: Any, endpoints: list[Any]
+        self,
+        node_id: int,
+        is_leader: bool,
+        state: PartitionState,
+        answer: Any,
+        endpoints: list[Any],
     ) -> None:
         code = ErrorCode.of(answer.error_code)
         log.debug(
             "%s at offset %d: broker %d: %s", state.partition, state.fetched, node_id, code.name
         )
-        followed, state.preferred_replica = state.preferred_replica == node_id, UNKNOWN
+        state.preferred_replica = UNKNOWN
         if self._heed_hint(state, answer, endpoints):
             return
         if code in MOVED or code in GONE:
@@ -113,8 +118,9 @@ class FetchAnswers:
         elif code in PASSING:
             self._rest(state)
         elif code == ErrorCode.OFFSET_OUT_OF_RANGE:
-            # A follower may be behind; what was fetched before comes first.
-            if followed:
+            # A follower may be behind, and no longer be preferred since it was asked; what was
+            # fetched before comes first.
+            if not is_leader:
                 self._rest(state)
             elif not self._buffer.hold_back(state):
                 self._out_of_range(state)

@@ -19,6 +19,7 @@ class Place(NamedTuple):
     node_id: int
     leader_epoch: int
     topic_id: bytes
+    is_leader: bool
 
 
 class FetchPlaces:
@@ -57,7 +58,8 @@ class FetchPlaces:
                 node_id = state.preferred_replica
             else:
                 state.preferred_replica = UNKNOWN
-        return Place(node_id, partition.leader_epoch, topic.topic_id)
+        is_leader = node_id == partition.leader
+        return Place(node_id, partition.leader_epoch, topic.topic_id, is_leader)
 
     def _is_same(self, state: PartitionState, topic: Topic) -> bool:
         """Whether the topic is the one that was read so far."""

@@ -35,6 +35,8 @@ class Asked(NamedTuple):
     offset: int
     leader_epoch: int
     bytes_max: int
+    is_leader: bool
+    """In that epoch the broker leads; else it is a follower, which may be behind."""
 
 
 class FetchSession:

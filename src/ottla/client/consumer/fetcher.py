@@ -156,7 +156,7 @@ class Fetcher:
                 continue
             plan.states[partition] = state, state.version
             plan.wanted[partition] = Asked(
-                place.topic_id, state.fetched, place.leader_epoch, bytes_max
+                place.topic_id, state.fetched, place.leader_epoch, bytes_max, place.is_leader
             )
         return plans
 

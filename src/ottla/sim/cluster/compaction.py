@@ -34,7 +34,7 @@ def with_compaction(shape: Shape, chance: random.Random, wanted: bool | None = N
         "log.cleaner.min.cleanable.ratio": str(chance.choice((0.01, 0.2, 0.5))),
     }
     table = TopicShape(
-        "table", chance.randint(1, 2), _compacted(chance), keys=chance.choice((5, 20, 80))
+        "table", chance.randint(1, 2), _compacted(chance), keys=chance.choice((3, 10, 30))
     )
     internal = tuple(
         TopicShape(name, int(shape.settings[count]), _compacted(chance))

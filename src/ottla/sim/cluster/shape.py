@@ -56,7 +56,7 @@ class TopicShape:
     partitions: int
     configs: Mapping[str, str]
     keys: int = 0
-    """Of a table: compacted, so that the last record of each of so many keys a partition stays.
+    """Of a table: compacted, so that the last record of each key stays; so many are in use at once.
     In other topics every record has a key of its own."""
 
     def all(self) -> list[TopicPartition]:

@@ -20,6 +20,8 @@ TRANSACTION_MS = 8000
 COMMITS_TRIED_MAX = 4
 CLOSE_MS = 15_000
 TOMBSTONE_RATE = 0.1
+KEY_SENDINGS = 10
+"""After so many records a writer gives up one of its keys for another: what was last stays last."""
 BURST_MAX = 4
 """Records that come together share batches: more of them for the same simulated traffic."""
 
@@ -66,7 +68,8 @@ class Writer(Client):
             Sending(name, self.life, partition, self._durable, self._once, transaction)
         )
         if self._topic.keys:
-            sending.key = f"key-{self.chance.randrange(self._topic.keys)}"
+            oldest = self._count // KEY_SENDINGS
+            sending.key = f"key-{oldest + self.chance.randrange(self._topic.keys)}"
         is_tombstone = sending.key is not None and self.chance.random() < TOMBSTONE_RATE
         padding = self.chance.randbytes(self.chance.choice(PADDING_BYTES))
         return await producer.send(

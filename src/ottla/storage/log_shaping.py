@@ -69,6 +69,10 @@ class ShapedLog(FlushableLog):
 
     def _roll_to(self, base_offset: int) -> None:
         self._active.seal(preallocated=self.config.preallocate)
+        if self.config.compact:
+            # Power loss may take the end of one segment and leave the next. Elsewhere that is seen
+            # by the offsets that are missing; here compaction may have taken them.
+            self._active.sync(with_indexes=False)
         self.producers.end_offset = base_offset
         self.producers.take_snapshot(self._disk, self.directory)
         self._add_segment(base_offset)

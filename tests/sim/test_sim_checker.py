@@ -223,6 +223,12 @@ def sent_again_without_idempotence(history: History) -> None:
     history.end(P, ended("a", "b", "a"))
 
 
+def sent_again_in_a_new_epoch_behind_one_that_was_given_up(history: History) -> None:
+    sent(history, "given up", offset=None)
+    sent(history, "a", offset=2)
+    history.end(P, ended("given up", "a", "a"))
+
+
 def deleted_below_the_log_start(history: History) -> None:
     sent(history, "a", "b")
     history.reader("r").read(P, 0, "a", 1.0)
@@ -297,6 +303,7 @@ def records_of_others_between(history: History) -> None:
         unacknowledged_and_missing,
         lost_with_acks_of_the_leader,
         sent_again_without_idempotence,
+        sent_again_in_a_new_epoch_behind_one_that_was_given_up,
         deleted_below_the_log_start,
         sent_again_and_the_first_one_deleted,
         a_group_began_at_a_start_that_a_crash_took_back,

@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 from ottla.client.values import TopicPartition as Partition
 from ottla.sim.checker.anomaly import Anomaly, Kind
-from ottla.sim.checker.history import History, Log
+from ottla.sim.checker.history import History, Log, Outcome
 
 
 def inconsistent_offsets(history: History) -> Iterator[Anomaly]:
@@ -78,7 +78,7 @@ def _was_deleted(log: Log, offset: int | None) -> bool:
 
 
 def duplicates(history: History) -> Iterator[Anomaly]:
-    once = {(one.partition, one.value) for one in history.sendings if one.once}
+    once = _promised_once(history)
     for partition, log in history.logs.items():
         seen: dict[str, int] = {}
         for offset, value in log.records:
@@ -87,6 +87,21 @@ def duplicates(history: History) -> Iterator[Anomaly]:
                 yield Anomaly(
                     Kind.DUPLICATE, str(partition), f"{value} is at {before} and {offset}"
                 )
+
+
+def _promised_once(history: History) -> set[tuple[Partition, str]]:
+    """Not what a producer sent behind a record that it gave up. When the broker misses that one,
+    the rest goes out again in a new epoch; if the request of old is only late, on a connection that
+    was given up too, the broker takes both before it hears of the epoch. So it is with Kafka's."""
+    once: set[tuple[Partition, str]] = set()
+    with_hole: set[tuple[str, Partition]] = set()
+    for one in history.sendings:
+        lane = one.producer, one.partition
+        if one.once and lane not in with_hole:
+            once.add((one.partition, one.value))
+        if one.outcome is Outcome.UNKNOWN:
+            with_hole.add(lane)
+    return once
 
 
 def phantoms(history: History) -> Iterator[Anomaly]:

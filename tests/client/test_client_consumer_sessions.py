@@ -12,7 +12,7 @@ ID, OTHER_ID = bytes(15) + b"\1", bytes(15) + b"\2"
 
 
 def asked(offset: int, topic_id: bytes = ID) -> Asked:
-    return Asked(topic_id, offset, 1, 100)
+    return Asked(topic_id, offset, 1, 100, is_leader=True)
 
 
 def request(

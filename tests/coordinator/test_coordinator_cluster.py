@@ -24,7 +24,7 @@ pytestmark = pytest.mark.ottla_only
 INTERNAL_PARTITIONS = 4
 WAIT_S = 30
 STUCK_S = 10
-SUCCESSORS_MAX = 3
+SUCCESSORS_MAX = 6
 COPIED = 1200
 GROUPS, TRANSACTIONS = "__consumer_offsets", "__transaction_state"
 

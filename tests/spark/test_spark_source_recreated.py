@@ -5,6 +5,8 @@ The readers are asked as Spark asks them, without Spark.
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import pytest
@@ -28,6 +30,14 @@ def reader(bootstrap: str, topic: str, *, fails: bool) -> StreamReader:
     return StreamReader(options, spark_schema(headers=False))
 
 
+@contextmanager
+def stopping(source: StreamReader) -> Iterator[StreamReader]:
+    try:
+        yield source
+    finally:
+        source.stop()
+
+
 def fill(bootstrap: str, topic: str, values: list[bytes]) -> None:
     with Admin(bootstrap_servers=bootstrap) as admin:
         if topic in admin.list_topics():
@@ -41,20 +51,18 @@ def fill(bootstrap: str, topic: str, values: list[bytes]) -> None:
 def read(bootstrap: str, topic: str, start: Json, *, fails: bool = False) -> list[bytes]:
     """What a query reads that begins again at `start`, batch by batch, until it stands still."""
     found: list[bytes] = []
-    source = reader(bootstrap, topic, fails=fails)
-    while (end := source.latestOffset(start, ReadAllAvailable())) != start:
-        tasks = source.partitions(start, end)
-        rows = [batch for task in tasks for batch in source.read(task)]
-        found += [value for batch in rows for value in batch.column("value").to_pylist()]
-        start = end
-    source.stop()
+    with stopping(reader(bootstrap, topic, fails=fails)) as source:
+        while (end := source.latestOffset(start, ReadAllAvailable())) != start:
+            tasks = source.partitions(start, end)
+            rows = [batch for task in tasks for batch in source.read(task)]
+            found += [value for batch in rows for value in batch.column("value").to_pylist()]
+            start = end
     return found
 
 
 def read_all(bootstrap: str, topic: str) -> Json:
-    source = reader(bootstrap, topic, fails=True)
-    end: Json = source.latestOffset(source.initialOffset(), ReadAllAvailable())
-    source.stop()
+    with stopping(reader(bootstrap, topic, fails=True)) as source:
+        end: Json = source.latestOffset(source.initialOffset(), ReadAllAvailable())
     return end
 
 

@@ -6,7 +6,7 @@ Moving partitions and electing their leaders have files of their own.
 from __future__ import annotations
 
 import sys
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Iterable
 from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
@@ -26,9 +26,8 @@ from ottla.cli.topic_reassign import reassign
 
 if TYPE_CHECKING:
     from ottla.client.admin.admin import Admin
-    from ottla.client.admin.topics import CreatedTopic, EligibleLeaders
+    from ottla.client.admin.topics import CreatedTopic
     from ottla.client.network.metadata import Partition, Topic
-    from ottla.client.values import TopicPartition
     from ottla.protocol.errors import KafkaError
 
 app = new_app("Create, list, describe, alter, move and delete topics.")
@@ -184,11 +183,12 @@ def list_topics(
     - `ottla topics list --names | xargs -n1 ottla offsets`
     """
     from ottla.cli.output import print_json, print_line, print_table
+    from ottla.cli.topic_output import summary
 
     topics = _topics(None, bootstrap, timeout_ms)
     shown = [topic for topic in topics if internal or not topic.internal]
     if as_json:
-        print_json([_summary(topic) for topic in shown])
+        print_json([summary(topic) for topic in shown])
     elif names_only:
         for topic in shown:
             print_line(topic.name)
@@ -222,7 +222,7 @@ def describe(
     """
     from ottla.cli.output import print_json
     from ottla.cli.session import with_admin
-    from ottla.client.values import TopicPartition
+    from ottla.cli.topic_output import description, print_topic
 
     def wanted(partition: Partition) -> bool:
         if unavailable and partition.leader >= 0:
@@ -238,49 +238,10 @@ def describe(
         bootstrap, lambda admin: admin.describe_eligible_leaders(found), timeout_ms=timeout_ms
     )
     if as_json:
-        print_json(
-            [
-                {
-                    **_summary(topic),
-                    "partitions": [
-                        _row(p, others.get(TopicPartition(topic.name, p.index))) for p in parts
-                    ],
-                }
-                for topic, parts in shown
-            ]
-        )
+        print_json([description(topic, parts, others) for topic, parts in shown])
         return
     for topic, parts in shown:
-        _print_topic(topic, parts, others)
-
-
-def _print_topic(
-    topic: Topic, parts: Sequence[Partition], others: Mapping[TopicPartition, EligibleLeaders]
-) -> None:
-    from ottla.cli.output import print_line, print_table
-    from ottla.client.values import TopicPartition
-    from ottla.protocol.uuids import to_text
-
-    print_line(
-        f"{topic.name}  id {to_text(topic.topic_id)}, {len(topic.partitions)} partition(s), "
-        f"replication factor {topic.replication_factor}"
-    )
-    print_table(
-        ("partition", "leader", "epoch", "replicas", "in sync", "offline")
-        + (("eligible", "led last") if others else ()),
-        [
-            (
-                p.index,
-                p.leader if p.leader >= 0 else None,
-                p.leader_epoch,
-                p.replicas,
-                p.isr,
-                p.offline or None,
-            )
-            + (_eligible(others.get(TopicPartition(topic.name, p.index))) if others else ())
-            for p in parts
-        ],
-    )
+        print_topic(topic, parts, others)
 
 
 @app.command()
@@ -472,32 +433,3 @@ def _topics(names: Iterable[str] | None, bootstrap: str, timeout_ms: int) -> lis
             raise TopicMissing(name) if missing else topic
         topics.append(topic)
     return topics
-
-
-def _summary(topic: Topic) -> dict[str, Any]:
-    from ottla.protocol.uuids import to_text
-
-    return {
-        "topic": topic.name,
-        "topic_id": to_text(topic.topic_id),
-        "internal": topic.internal,
-        "partition_count": len(topic.partitions),
-        "replication_factor": topic.replication_factor,
-    }
-
-
-def _eligible(found: EligibleLeaders | None) -> tuple[object, object]:
-    return (None, None) if found is None else (found.eligible or None, found.last_known or None)
-
-
-def _row(partition: Partition, others: EligibleLeaders | None) -> dict[str, Any]:
-    return {
-        "partition": partition.index,
-        "leader": partition.leader if partition.leader >= 0 else None,
-        "leader_epoch": partition.leader_epoch,
-        "replicas": list(partition.replicas),
-        "in_sync": list(partition.isr),
-        "eligible_leader_replicas": [] if others is None else list(others.eligible),
-        "last_known_elr": [] if others is None else list(others.last_known),
-        "offline": list(partition.offline),
-    }

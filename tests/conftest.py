@@ -75,22 +75,22 @@ def uses_spark(item: pytest.Item) -> bool:
     return item.path.parent.name in SPARK_FOLDERS or "spark" in item.path.stem
 
 
+# Where readers and writers of Spark keep clients for the next task, in the process of the test.
+KEPT_CLIENTS = {
+    "ottla.spark.sink.connection": "_kept",
+    "ottla.spark.source.range_reader": "_clients",
+}
+
+
 @pytest.fixture(scope="module", autouse=True)
 def no_client_left_behind() -> Iterator[None]:
     """Blocking clients share a thread with those of the tests that follow."""
     before = _open_clients()
     yield
-    # Readers and writers of Spark that run in the process of a test keep theirs for the next task.
     for module, kept in KEPT_CLIENTS.items():
         if module in sys.modules:
             getattr(sys.modules[module], kept).close()
-    assert _open_clients() == before, "clients were not closed"
-
-
-KEPT_CLIENTS = {
-    "ottla.spark.sink.connection": "_kept",
-    "ottla.spark.source.range_reader": "_clients",
-}
+    assert _open_clients() == before, "a test of this module left a blocking client open"
 
 
 def _open_clients() -> int:

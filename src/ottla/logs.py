@@ -1,14 +1,18 @@
 """Structured logs: an event in words, and fields beside it.
 
-    log = get_logger("ottla.network")
-    log.warning("closing a connection", peer=peer, reason=reason)
+log = get_logger("ottla.network")
+log.warning("closing a connection", peer=peer, reason=reason)
 
-One logger a concern, underneath the standard library's `logging`, so that other libraries' lines
-come out in the same form and levels can change while the broker runs. A call below the level costs
-one comparison: fields are passed as they are and put into words only by a handler.
+There is one logger per concern, on top of the standard library's `logging`, so that lines of other
+libraries have the same format and levels can change while the broker runs. A call below the level
+costs one comparison: only a handler formats the fields. A sentence that needs its values inside
+takes them as the standard library does: `log.info("joining %s", group)`.
+
+All that a node runs logs in this way. What runs in an application's process (the clients, Spark,
+streams, pipelines) uses `logging.getLogger`: the application configures its logs, and its handlers
+show no fields. `LOGGERS` names all loggers of both kinds; a test compares it with the source.
 """
 
-import json
 import logging
 import sys
 from collections.abc import Iterable, Mapping
@@ -23,19 +27,29 @@ LEVELS: Final = {
 }
 FORMS: Final = ("human", "json")
 
-# The concerns of a broker, for `--log-level ottla.storage=debug` and for the documentation.
+# For `--log-level ottla.storage=debug` (which includes `ottla.storage.log`), and for the docs.
 LOGGERS: Final = {
     "ottla.node": "start, stop, and what made the node stop",
     "ottla.network": "connections: refused, broken, closed",
-    "ottla.request": "every request (debug)",
-    "ottla.storage": "logs and log folders",
+    "ottla.server": "requests whose handlers failed",
+    "ottla.storage.log": "segments, indexes and appends of logs",
+    "ottla.storage.dirs": "log folders: failed, moved between, removed",
+    "ottla.storage.housekeeping": "what runs at intervals on all logs",
     "ottla.storage.recovery": "what was mended after a crash",
-    "ottla.metadata": "the metadata log and its image",
-    "ottla.controller": "decisions on topics, partitions and configurations",
     "ottla.cleaner": "compaction",
-    "ottla.authorizer": "who was refused what",
-    "ottla.quotas": "who was throttled and why",
+    "ottla.replication": "leaders, followers and their fetchers",
+    "ottla.coordinator": "groups, transactions and the shards that host them",
+    "ottla.metadata": "the metadata log and its image",
+    "ottla.quorum": "elections, and the log of the quorum on disk",
+    "ottla.controller": "decisions on topics, partitions and configurations",
     "ottla.runtime": "background tasks that failed",
+    "ottla.client": "connections, metadata and deliveries of clients",
+    "ottla.client.consumer": "positions and fetches of consumers",
+    "ottla.client.group": "consumers in groups: joining, assignments, commits",
+    "ottla.client.parallel": "`consumer.process`",
+    "ottla.spark": "the data source, its sink, and sessions",
+    "ottla.streams": "queries of stream applications",
+    "ottla.pipelines": "managed applications",
 }
 
 _ROOT: Final = "ottla"
@@ -54,33 +68,36 @@ class Logger:
     def name(self) -> str:
         return self._log.name
 
-    def debug(self, event: str, /, **fields: Any) -> None:
+    def debug(self, event: str, /, *values: object, **fields: Any) -> None:
         if self._log.isEnabledFor(logging.DEBUG):
-            self._emit(logging.DEBUG, event, fields)
+            self._emit(logging.DEBUG, event, values, fields)
 
-    def info(self, event: str, /, **fields: Any) -> None:
+    def info(self, event: str, /, *values: object, **fields: Any) -> None:
         if self._log.isEnabledFor(logging.INFO):
-            self._emit(logging.INFO, event, fields)
+            self._emit(logging.INFO, event, values, fields)
 
-    def warning(self, event: str, /, **fields: Any) -> None:
+    def warning(self, event: str, /, *values: object, **fields: Any) -> None:
         if self._log.isEnabledFor(logging.WARNING):
-            self._emit(logging.WARNING, event, fields)
+            self._emit(logging.WARNING, event, values, fields)
 
-    def error(self, event: str, /, **fields: Any) -> None:
+    def error(self, event: str, /, *values: object, **fields: Any) -> None:
         if self._log.isEnabledFor(logging.ERROR):
-            self._emit(logging.ERROR, event, fields)
+            self._emit(logging.ERROR, event, values, fields)
 
-    def exception(self, event: str, /, **fields: Any) -> None:
-        """An error with the traceback of the exception being handled."""
-        self.error(event, **{"exc_info": True, **fields})
+    def exception(self, event: str, /, *values: object, **fields: Any) -> None:
+        """Log an error with the traceback of the exception being handled."""
+        if self._log.isEnabledFor(logging.ERROR):
+            self._emit(logging.ERROR, event, values, {"exc_info": True, **fields})
 
-    def critical(self, event: str, /, **fields: Any) -> None:
+    def critical(self, event: str, /, *values: object, **fields: Any) -> None:
         if self._log.isEnabledFor(logging.CRITICAL):
-            self._emit(logging.CRITICAL, event, fields)
+            self._emit(logging.CRITICAL, event, values, fields)
 
-    def _emit(self, level: int, event: str, fields: dict[str, Any]) -> None:
+    def _emit(
+        self, level: int, event: str, values: tuple[object, ...], fields: dict[str, Any]
+    ) -> None:
         error = fields.pop("exc_info", None)
-        self._log.log(level, event, exc_info=error, extra={"fields": fields}, stacklevel=3)
+        self._log.log(level, event, *values, exc_info=error, extra={"fields": fields}, stacklevel=3)
 
 
 def get_logger(name: str) -> Logger:
@@ -88,12 +105,12 @@ def get_logger(name: str) -> Logger:
 
 
 class LevelError(ValueError):
-    """A log level that is none, or none for a logger; the message says what is expected."""
+    """An invalid log level; the message says what is expected."""
 
 
 def parse_levels(spec: str | Iterable[str]) -> dict[str, int]:
-    """Levels by logger, from texts like `info` and `ottla.storage=debug`, also joined by commas.
-    A level without a name is for all of Ottla."""
+    """Return levels by logger, from texts like `info` and `ottla.storage=debug`, also joined by
+    commas. A level without a name is for all of Ottla."""
     texts = spec.split(",") if isinstance(spec, str) else [s for t in spec for s in t.split(",")]
     levels: dict[str, int] = {}
     for text in filter(None, map(str.strip, texts)):
@@ -110,9 +127,9 @@ def parse_levels(spec: str | Iterable[str]) -> dict[str, int]:
 def configure(
     level: str | Iterable[str] = "warning", form: str = "human", stream: TextIO | None = None
 ) -> None:
-    """Sends all logs of this process to `stream` (standard error) in the given form.
+    """Send all logs of this process to `stream` (standard error) in the given form.
 
-    At the quiet default the node's few life-cycle lines are shown all the same.
+    At the quiet default the node's few lifecycle lines are still shown.
     """
     levels = {_ROOT: logging.WARNING} | parse_levels(level)
     if levels[_ROOT] == logging.WARNING:
@@ -141,8 +158,8 @@ class HumanFormatter(logging.Formatter):
         if self._colour and (colour := self._COLOURS.get(record.levelname)):
             level = f"{colour}{level}{self._PLAIN}"
         concern = record.name.removeprefix(_ROOT + ".")
-        # What a client sent may be in the text: it must not be able to begin a line of its own.
-        event = _one_line(record.getMessage())
+        # The text may contain client input, which must not be able to begin a new line.
+        event = visible(record.getMessage())
         line = f"{self.formatTime(record)} {level} {concern}  {event}"
         if fields := _fields(record):
             line += "  " + " ".join(f"{name}={_quoted(value)}" for name, value in fields.items())
@@ -152,7 +169,7 @@ class HumanFormatter(logging.Formatter):
 
 
 class JsonFormatter(logging.Formatter):
-    """One JSON object a line: time, level, logger, event, then the fields."""
+    """A JSON object per line: time, level, logger, event, then the fields."""
 
     def format(self, record: logging.LogRecord) -> str:
         entry: dict[str, Any] = {
@@ -165,6 +182,8 @@ class JsonFormatter(logging.Formatter):
             entry[f"{name}_" if name in entry else name] = value
         if record.exc_info:
             entry["traceback"] = self.formatException(record.exc_info)
+        import json
+
         return json.dumps(entry, default=_text, ensure_ascii=False)
 
 
@@ -184,16 +203,21 @@ def _text(value: object) -> str:
 
 
 def _quoted(value: object) -> str:
-    """The value as it is where that cannot be misread, else as a JSON string."""
+    """Return the value as it is if that is unambiguous, else as a JSON string."""
     text = _text(value)
     if text and text.isprintable() and not set(text) & set(' "='):
         return text
+    import json  # here, because clients import this module and may never need it
+
     return json.dumps(text, ensure_ascii=not text.isprintable())
 
 
-def _one_line(text: str) -> str:
-    return text if text.isprintable() else "".join(map(_visible, text))
+def visible(text: str, keep: str = "") -> str:
+    """Return the text with escapes in place of unprintable characters, except `keep`."""
+    if text.isprintable():
+        return text
+    return "".join(one if one in keep else _escaped(one) for one in text)
 
 
-def _visible(character: str) -> str:
+def _escaped(character: str) -> str:
     return character if character.isprintable() else character.encode("unicode_escape").decode()

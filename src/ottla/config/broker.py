@@ -1,4 +1,4 @@
-"""The broker's settings: Kafka's defaults, then the file, then what was set at run time."""
+"""The broker's settings: Kafka's defaults, then the file, then settings made at run time."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
@@ -7,19 +7,21 @@ from ottla.config.cluster import Voter, parse_address, parse_voters
 from ottla.config.definitions import BROKER_KEYS
 from ottla.config.endpoints import Endpoints, resolve_endpoints
 from ottla.config.errors import ConfigError, Problem, Unknown
-from ottla.config.listeners import Listener, both_local, is_everywhere
+from ottla.config.listeners import Listener, both_local, is_everywhere, parse_listeners
 from ottla.config.names import find_key, is_listener_key, is_plugin_key, unknown_key
-from ottla.config.rules import broken_rules, parse_ip_overrides
+from ottla.config.rules import ALL_LOG_DIRS, broken_rules, parse_ip_overrides
 from ottla.config.synonyms import BROKER_SYNONYMS
 from ottla.config.updates import READ_ONLY
 from ottla.config.values import IllTyped
 
-# Kafka demands these of its user; a node that runs alone can answer for itself.
+# Kafka requires these from its user; a single node has defaults for them.
 _OWN_DEFAULTS: Final[dict[str, Any]] = {
     "node.id": 1,
     "process.roles": ("broker", "controller"),
     "controller.listener.names": (),
 }
+LISTENER_KEYS: Final = frozenset({"listeners", "listener.security.protocol.map"})
+"""The keys of listeners that may change while the broker runs."""
 _HIDDEN: Final = "[hidden]"
 _NOTHING: Final[Mapping[str, str]] = {}
 
@@ -27,8 +29,8 @@ _NOTHING: Final[Mapping[str, str]] = {}
 class BrokerConfig:
     """Typed values by Kafka's names: `config["log.segment.bytes"]`. Immutable.
 
-    Keys that stand for each other are resolved under the strongest name, so that
-    `config["log.retention.ms"]` has a value also where only `log.retention.hours` was given.
+    Synonyms are resolved under the strongest name, so that `config["log.retention.ms"]` has a value
+    even if only `log.retention.hours` was given.
     """
 
     __slots__ = ("_endpoints", "_values", "cluster_default", "explicit", "ignored", "per_broker")
@@ -54,11 +56,14 @@ class BrokerConfig:
     def parse(
         cls, given: Mapping[str, str], where: Mapping[str, str] | None = None
     ) -> "BrokerConfig":
-        """Checks everything and raises one `ConfigError` with all problems. `where` tells the
-        file and line of a key (see `Properties`), to be named in the message."""
+        """Check everything, and raise one `ConfigError` with all problems. `where` has the file and
+        line of a key (see `Properties`), for the message."""
         places = where if where is not None else getattr(given, "where", None)
         explicit = dict(given)
         values, problems = _typed(explicit)
+        for name, other in (("broker.id", "node.id"), ("node.id", "broker.id")):
+            if name in values and other not in explicit:
+                explicit[other], values[other] = explicit[name], values[name]
         resolved = _resolved(values)
         problems += broken_rules(resolved)
         try:
@@ -72,10 +77,11 @@ class BrokerConfig:
     def with_dynamic(
         self, cluster_default: Mapping[str, str], per_broker: Mapping[str, str]
     ) -> "BrokerConfig":
-        """The same file with these run-time settings on top, the broker's own over those for all.
+        """Return the same file's config with these run-time settings on top; those of the broker
+        override those for all.
 
-        Stored settings never keep a broker from running: what cannot be read or does not go
-        together is left out and told in `ignored`. Listeners stay as they were opened.
+        Stored settings never keep a broker from running: values that are invalid or do not fit
+        together are left out and listed in `ignored`.
         """
         own, own_problems = _typed(_changeable(per_broker))
         common, common_problems = _typed(_changeable(cluster_default))
@@ -84,10 +90,16 @@ class BrokerConfig:
         ignored = (*common_problems, *own_problems)
         if rules := broken_rules(values):
             values, ignored = _resolved(static), (*ignored, *rules)
+        endpoints = self._endpoints
+        if own.keys() & LISTENER_KEYS or self.per_broker.keys() & LISTENER_KEYS:
+            try:
+                endpoints = resolve_endpoints(values, {**self.explicit, **_changeable(per_broker)})
+            except ConfigError as wrong:
+                ignored = (*ignored, *wrong.problems)
         return BrokerConfig(
             self.explicit,
             values,
-            self._endpoints,
+            endpoints,
             cluster_default=dict(cluster_default),
             per_broker=dict(per_broker),
             ignored=ignored,
@@ -112,6 +124,15 @@ class BrokerConfig:
         return self._endpoints.served
 
     @property
+    def unopened_listeners(self) -> tuple[Listener, ...]:
+        """Listeners of the file or the command line that a stored `listeners` replaces."""
+        if "listeners" not in self.per_broker or "listeners" not in self.explicit:
+            return ()
+        opened = {*self.listeners, *self.controller_listeners}
+        given = parse_listeners("listeners", self.explicit["listeners"])
+        return tuple(listener for listener in given if listener not in opened)
+
+    @property
     def controller_listeners(self) -> tuple[Listener, ...]:
         """The listeners to open for other controllers and for brokers that ask this one."""
         return self._endpoints.controllers
@@ -130,19 +151,19 @@ class BrokerConfig:
 
     @property
     def voters(self) -> tuple[Voter, ...]:
-        """The controllers that vote, where the configuration names them."""
+        """The controllers that vote, if the configuration names them."""
         return parse_voters(self._values["controller.quorum.voters"])
 
     @property
     def bootstrap_controllers(self) -> tuple[tuple[str, int], ...]:
-        """Where to ask for the controllers, where they are not named one by one."""
+        """The addresses to ask for the controllers, if these are not named one by one."""
         servers = self._values["controller.quorum.bootstrap.servers"]
         return tuple(map(parse_address, servers))
 
     @property
     def is_alone(self) -> bool:
-        """Whether this node is a cluster of its own, as far as the configuration tells: both roles,
-        and no controller named but itself."""
+        """True if this node is a cluster of its own, by its configuration: it has both roles, and
+        names no other controller."""
         if not (self.is_broker and self.is_controller):
             return False
         if any(voter.id != self.node_id for voter in self.voters):
@@ -161,14 +182,14 @@ class BrokerConfig:
 
     @property
     def advertised_listeners(self) -> tuple[Listener, ...]:
-        """What clients are told. An empty host is for the node to fill in with the machine's
-        name, port 0 with the port that the listener of the same name got."""
+        """The listeners that clients are told. An empty host means the machine's name, port 0 the
+        port that the listener of the same name got; the node fills them in."""
         return self._endpoints.advertised
 
     @property
     def inter_broker_listener_name(self) -> str:
-        """By which brokers reach each other. Where it is not named: the one that is named like the
-        protocol, and if there is none, the first."""
+        """The listener by which brokers reach each other. If it is not configured: the one named
+        like the protocol, and if there is none, the first."""
         named = self._values["inter.broker.listener.name"]
         name = str(named or self._values["security.inter.broker.protocol"]).upper()
         told = [listener.name for listener in self.advertised_listeners]
@@ -179,27 +200,34 @@ class BrokerConfig:
         return tuple(map(_plain_path, self._values["log.dirs"] or self._values["log.dir"]))
 
     @property
+    def cordoned_log_dirs(self) -> tuple[str, ...]:
+        """Log dirs that take no new partitions, with `*` resolved to all of them."""
+        cordoned = self._values["cordoned.log.dirs"] or ()
+        return self.log_dirs if ALL_LOG_DIRS in cordoned else tuple(map(_plain_path, cordoned))
+
+    @property
     def metadata_log_dir(self) -> str:
         return _plain_path(str(self._values["metadata.log.dir"] or self.log_dirs[0]))
 
     @property
     def max_connections_by_ip(self) -> dict[str, int]:
-        """Limits for single addresses, where they differ from `max.connections.per.ip`."""
+        """Limits for single addresses that differ from `max.connections.per.ip`."""
         return parse_ip_overrides(self._values["max.connections.per.ip.overrides"])
 
     def unused_warnings(self) -> list[str]:
-        """What the file asks for and does not get, one sentence each, to be said once at start."""
+        """Return warnings about settings in the file that have no effect, one sentence each, to be
+        logged once at start."""
         return list(_warnings(self))
 
 
 def _plain_path(path: str) -> str:
-    """One spelling of a folder, so that paths can be compared."""
+    """Remove trailing slashes, so that paths can be compared."""
     return path.rstrip("/") or "/"
 
 
 def _typed(given: Mapping[str, str]) -> tuple[dict[str, Any], list[Problem | Unknown]]:
-    """Values of the keys that could be read, and what is wrong with the others. Keys of plugins
-    and of single listeners are checked, and kept out of the values."""
+    """Return the values of the valid keys, and the problems of the others. Keys of plugins and of
+    single listeners are checked, but left out of the values."""
     values: dict[str, Any] = {}
     problems: list[Problem | Unknown] = []
     for name, text in given.items():
@@ -219,7 +247,8 @@ def _typed(given: Mapping[str, str]) -> tuple[dict[str, Any], list[Problem | Unk
 
 
 def _changeable(given: Mapping[str, str]) -> dict[str, str]:
-    """Without the keys that only a restart can change, should any have been stored."""
+    """Return the settings without the keys that only a restart can change, in case any were
+    stored."""
     return {
         name: text
         for name, text in given.items()
@@ -233,10 +262,8 @@ _DEFAULTS: Final[dict[str, Any]] = {
 
 
 def _resolved(values: dict[str, Any]) -> dict[str, Any]:
-    """All values, with defaults, and the strongest of keys that stand for each other filled in."""
+    """Return all values, with defaults, and with synonyms resolved under the strongest name."""
     resolved = _DEFAULTS | values
-    if "broker.id" in values and "node.id" not in values:
-        resolved["node.id"] = values["broker.id"]
     for name, synonyms in BROKER_SYNONYMS.items():
         for synonym in synonyms:
             if (value := resolved[synonym.name]) is not None:

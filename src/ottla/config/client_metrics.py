@@ -22,7 +22,7 @@ _MATCHABLE: Final = frozenset(
 
 
 def validate_client_metrics(overrides: Mapping[str, str]) -> None:
-    """Refuses with `ConfigError` what is no subscription."""
+    """Refuse with `ConfigError` an invalid subscription."""
     problems: list[Problem | Unknown] = []
     for name, text in overrides.items():
         key = CLIENT_METRICS_KEYS.get(name)

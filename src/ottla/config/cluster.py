@@ -1,8 +1,8 @@
-"""Who this node is in its cluster: its roles, the controllers that vote, and where they are.
+"""The node's part in its cluster: its roles, the controllers that vote, and their addresses.
 
-`process.roles`, `controller.quorum.voters` and `controller.quorum.bootstrap.servers`, read and held
-against each other as Kafka does. One thing is easier here: a node with both roles that names no
-controllers at all is a cluster of its own.
+`process.roles`, `controller.quorum.voters` and `controller.quorum.bootstrap.servers` are read and
+checked against each other as in Kafka. One thing is easier here: a node with both roles that names
+no controllers at all is a cluster of its own.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ class Voter(NamedTuple):
 
 
 def parse_voters(items: tuple[str, ...]) -> tuple[Voter, ...]:
-    """`id@host:port` each; ValueError with the item that is none."""
+    """Parse `id@host:port` items; raises ValueError with the invalid item."""
     voters = []
     for item in items:
         node_id, at, address = item.partition("@")
@@ -39,7 +39,7 @@ def parse_voters(items: tuple[str, ...]) -> tuple[Voter, ...]:
 
 
 def parse_address(text: str) -> tuple[str, int]:
-    """`host:port`; ValueError if it is none."""
+    """Parse `host:port`; raises ValueError if it is invalid."""
     match = re.fullmatch(_ADDRESS, text.strip())
     if match is None or not 0 < int(match["port"]) <= 65_535:
         raise ValueError(text)
@@ -69,7 +69,7 @@ def _role_problems(values: Values) -> Iterator[Problem]:
 
 
 def has_other_controllers(values: Values) -> bool:
-    """Whether controllers are named beside a single one, which is the node itself."""
+    """True if controllers are named besides a single one, which is the node itself."""
     return len(values[_VOTERS]) > 1 or bool(values[_SERVERS])
 
 

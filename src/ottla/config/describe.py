@@ -1,4 +1,4 @@
-"""Which value is in force, where it came from, and what else was in line: DescribeConfigs."""
+"""DescribeConfigs: the value in force, where it comes from, and its synonyms."""
 
 from collections.abc import Collection, Iterator, Mapping
 from enum import IntEnum
@@ -6,6 +6,7 @@ from typing import NamedTuple
 
 from ottla.config.broker import BrokerConfig
 from ottla.config.definitions import BROKER_KEYS
+from ottla.config.definitions.quotas import RUN_TIME_ONLY
 from ottla.config.dynamic import is_read_only
 from ottla.config.keys import ConfigKey
 from ottla.config.names import find_key
@@ -16,7 +17,7 @@ _UNKNOWN_TYPE = 0
 
 
 class ConfigSource(IntEnum):
-    """Where a value came from, with its number in the protocol; lower numbers go first."""
+    """The source of a value, with its number in the protocol; lower numbers take precedence."""
 
     TOPIC_CONFIG = 1
     DYNAMIC_BROKER_CONFIG = 2
@@ -29,7 +30,7 @@ class ConfigSource(IntEnum):
 
 
 class ConfigSynonym(NamedTuple):
-    """A place that had a value for the key, perhaps under another name."""
+    """A source that has a value for the key, perhaps under another name."""
 
     name: str
     value: str | None
@@ -37,7 +38,7 @@ class ConfigSynonym(NamedTuple):
 
 
 class ConfigEntry(NamedTuple):
-    """One key of a resource, as DescribeConfigs tells it. Sensitive values are None."""
+    """A key of a resource, as in DescribeConfigs. Sensitive values are None."""
 
     name: str
     value: str | None
@@ -46,7 +47,7 @@ class ConfigEntry(NamedTuple):
     sensitive: bool
     synonyms: tuple[ConfigSynonym, ...]
     type: int
-    doc: str
+    doc: str | None
 
     @property
     def is_default(self) -> bool:
@@ -56,7 +57,7 @@ class ConfigEntry(NamedTuple):
 def describe_topic(
     overrides: Mapping[str, str], broker: BrokerConfig, names: Collection[str] | None = None
 ) -> list[ConfigEntry]:
-    """A topic's settings; `names` limits the answer to those keys."""
+    """Return a topic's settings; `names` limits the answer to those keys."""
     from ottla.config.definitions.topic import KEYS
 
     entries = []
@@ -79,9 +80,12 @@ def describe_topic(
 def describe_broker(
     broker: BrokerConfig, names: Collection[str] | None = None
 ) -> list[ConfigEntry]:
-    """One broker's settings: all that is not internal, and whatever else was set."""
+    """Return a broker's settings: all public keys that a file may have, and everything else that
+    was set."""
     given = {**broker.explicit, **broker.cluster_default, **broker.per_broker}
-    public = [name for name, key in BROKER_KEYS.items() if not key.internal]
+    public = [
+        name for name, key in BROKER_KEYS.items() if not key.internal and name not in RUN_TIME_ONLY
+    ]
     return [
         _broker_entry(name, broker, _broker_synonyms(name, broker))
         for name in dict.fromkeys([*public, *given])
@@ -92,7 +96,8 @@ def describe_broker(
 def describe_cluster_default(
     broker: BrokerConfig, names: Collection[str] | None = None
 ) -> list[ConfigEntry]:
-    """The run-time settings for all brokers, which DescribeConfigs lists under an empty name."""
+    """Return the run-time settings for all brokers, which DescribeConfigs lists under an empty
+    name."""
     source = ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG
     return [
         _broker_entry(name, broker, _from(source, broker.cluster_default, [name]))
@@ -104,7 +109,7 @@ def describe_cluster_default(
 def describe_group(
     overrides: Mapping[str, str], broker: BrokerConfig, names: Collection[str] | None = None
 ) -> list[ConfigEntry]:
-    """A group's settings, over those of the broker."""
+    """Return a group's settings, which override those of the broker."""
     from ottla.config.definitions.group import KEYS
     from ottla.config.group import GROUP_SYNONYMS, group_values
 
@@ -113,9 +118,11 @@ def describe_group(
         if not _wanted(name, names):
             continue
         value = value_text(effective)
-        synonyms: tuple[ConfigSynonym, ...] = ()
         if name in GROUP_SYNONYMS:
             synonyms = _broker_synonyms(GROUP_SYNONYMS[name], broker)
+        else:
+            own_default = KEYS[name].default_text
+            synonyms = (ConfigSynonym(name, own_default, ConfigSource.DEFAULT_CONFIG),)
         if name in overrides:
             synonyms = (ConfigSynonym(name, value, ConfigSource.GROUP_CONFIG), *synonyms)
         entries.append(_entry(name, value, synonyms, KEYS[name]))
@@ -125,14 +132,17 @@ def describe_group(
 def describe_client_metrics(
     overrides: Mapping[str, str], names: Collection[str] | None = None
 ) -> list[ConfigEntry]:
-    """What a subscription sets, and its defaults for the rest."""
+    """Return a subscription's settings, with defaults for the rest."""
     from ottla.config.definitions.client_metrics import KEYS
 
     entries = []
     for name, key in KEYS.items():
         if _wanted(name, names):
-            value = overrides.get(name, key.default_text)
-            own = _from(ConfigSource.CLIENT_METRICS_CONFIG, overrides, [name])
+            value = key.default_text
+            own: tuple[ConfigSynonym, ...] = ()
+            if name in overrides:
+                value = _shown(key, overrides[name])
+                own = (ConfigSynonym(name, value, ConfigSource.CLIENT_METRICS_CONFIG),)
             entries.append(_entry(name, value, own, key))
     return entries
 
@@ -152,26 +162,30 @@ def _broker_entry(
     name: str, broker: BrokerConfig, synonyms: tuple[ConfigSynonym, ...]
 ) -> ConfigEntry:
     key = find_key(name)
-    if key is None:  # a plugin's key may well be a password: Kafka hides them all
+    if key is None:  # a plugin's key may be a password: Kafka hides them all
         source = synonyms[0].source
         return ConfigEntry(
-            name, None, source, is_read_only(name), True, synonyms, _UNKNOWN_TYPE, ""
+            name, None, source, is_read_only(name), True, synonyms, _UNKNOWN_TYPE, None
         )
-    if synonyms:
+    value: str | None
+    if name == "broker.id":
+        value = str(broker.node_id)
+    elif synonyms:
         value = synonyms[0].value
     else:
-        # The keys a node alone can answer for have a value though Kafka knows no default.
+        # Keys that Ottla has a default for have a value although Kafka has no default.
         value = None if key.sensitive or name in BROKER_SYNONYMS else value_text(broker.get(name))
     source = synonyms[0].source if synonyms else ConfigSource.DEFAULT_CONFIG
     read_only = is_read_only(name)
-    return ConfigEntry(name, value, source, read_only, key.sensitive, synonyms, key.type, key.doc)
+    doc = None if name in RUN_TIME_ONLY else key.doc
+    return ConfigEntry(name, value, source, read_only, key.sensitive, synonyms, key.type, doc)
 
 
 def _broker_synonyms(name: str, broker: BrokerConfig) -> tuple[ConfigSynonym, ...]:
-    """All values in line for a broker key, strongest first.
+    """Return all values for a broker key, strongest first.
 
-    Like Kafka's answer this begins at the first that has the key's own name: a topic's
-    `retention.ms` that comes from `log.retention.hours` counts as default.
+    As in Kafka, the list begins at the first one with the key's own name: a topic's `retention.ms`
+    that comes from `log.retention.hours` counts as default.
     """
     in_line = list(_in_line(_standing_for(name), broker))
     own = next((at for at, synonym in enumerate(in_line) if synonym.name == name), len(in_line))
@@ -183,7 +197,10 @@ def _in_line(names: list[str], broker: BrokerConfig) -> Iterator[ConfigSynonym]:
     yield from _from(ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG, broker.cluster_default, names)
     yield from _from(ConfigSource.STATIC_BROKER_CONFIG, broker.explicit, names)
     for name in names:
-        if (key := BROKER_KEYS.get(name)) and key.default is not None and not key.sensitive:
+        key = BROKER_KEYS.get(name)
+        if key is None or name in RUN_TIME_ONLY:
+            continue
+        if key.default is not None and not key.sensitive:
             yield ConfigSynonym(name, key.default_text, ConfigSource.DEFAULT_CONFIG)
 
 
@@ -198,7 +215,7 @@ def _from(
 
 
 def _standing_for(name: str) -> list[str]:
-    """The names under which a key's value may have been given, strongest first."""
+    """Return the names under which a key's value may have been given, strongest first."""
     for synonyms in BROKER_SYNONYMS.values():
         names = [synonym.name for synonym in synonyms]
         if name in names and name != "log.flush.scheduler.interval.ms":
@@ -207,7 +224,7 @@ def _standing_for(name: str) -> list[str]:
 
 
 def _shown(key: ConfigKey | None, text: str) -> str | None:
-    """The text in its usual form, nothing of what must not be shown."""
+    """Return the text in its canonical form; None if it must not be shown."""
     if key is None or key.sensitive:
         return None
     try:

@@ -1,4 +1,4 @@
-"""Which broker settings an administrator may change while the broker runs."""
+"""The broker settings that may change while the broker runs."""
 
 import re
 from collections.abc import Iterator, Mapping
@@ -13,47 +13,53 @@ from ottla.config.values import IllTyped
 
 # Kafka changes these for single listeners only, so that no other listener loses its certificates.
 _PER_LISTENER: Final = r"ssl\.(key\.password|(keystore|truststore)\..+)"
-# Dynamic in Kafka; here the sockets are opened once.
-_FIXED_HERE: Final = frozenset({"listeners", "listener.security.protocol.map"})
 
 
 def validate_broker_overrides(overrides: Mapping[str, str], *, cluster_default: bool) -> None:
-    """Refuses with `ConfigError` what cannot change at run time, either for all brokers
-    (`cluster_default`) or for one. Names nobody knows pass, as Kafka lets them, for plugins."""
+    """Refuse with `ConfigError` settings that cannot change at run time, either for all brokers
+    (`cluster_default`) or for one. Unknown names pass, as in Kafka, for plugins."""
     problems = list(_problems(overrides, cluster_default))
     if problems:
         raise ConfigError(problems)
 
 
 def _problems(overrides: Mapping[str, str], cluster_default: bool) -> Iterator[Problem | Unknown]:
+    refused: dict[str, list[str]] = {}
+    ill_typed = []
     for name, text in overrides.items():
         key = find_key(name)
         if key is None:
             continue
         if refusal := _refusal(name, key, cluster_default):
-            yield Unknown(name, text, f"{refusal}: {name}")
+            refused.setdefault(refusal, []).append(name)
             continue
         try:
             key.parse(text)
         except IllTyped as wrong:
-            yield Problem(name, "[hidden]" if key.sensitive else text, str(wrong))
+            ill_typed.append(Problem(name, "[hidden]" if key.sensitive else text, str(wrong)))
+    for refusal, names in refused.items():
+        yield Unknown(names[0], overrides[names[0]], f"{refusal}: [{', '.join(names)}]")
+    yield from ill_typed
 
 
 def _refusal(name: str, key: ConfigKey, cluster_default: bool) -> str | None:
     for_listener = is_listener_key(name)
     if not for_listener:
-        if key.update_mode == READ_ONLY or name in _FIXED_HERE:
-            return "Cannot be changed while the broker runs, only in its file"
+        if key.update_mode == READ_ONLY:
+            return "Cannot update these configs dynamically"
         if re.fullmatch(_PER_LISTENER, name):
-            return "Can be changed for single listeners only (listener.name.<name>.<key>)"
+            return (
+                "These security configs can be dynamically updated only per-listener using the "
+                "listener prefix"
+            )
     if cluster_default and key.update_mode in (
         (PER_BROKER, READ_ONLY) if for_listener else (PER_BROKER,)
     ):
-        return "Cannot be set for all brokers at once, name a broker"
+        return "Cannot update these configs at default cluster level, broker id must be specified"
     return None
 
 
 def is_read_only(name: str) -> bool:
-    """Whether a restart is needed to change `name`, as DescribeConfigs tells it."""
+    """True if `name` can only be changed by a restart, for DescribeConfigs."""
     key = BROKER_KEYS.get(name)
-    return key is None or key.update_mode == READ_ONLY or name in _FIXED_HERE
+    return key is None or key.update_mode == READ_ONLY

@@ -1,4 +1,4 @@
-"""Which of the configured listeners this node serves, and what it tells clients."""
+"""Resolves which listeners this node serves, and what it advertises."""
 
 from collections.abc import Mapping
 from typing import Any, NamedTuple
@@ -17,7 +17,8 @@ from ottla.config.listeners import (
 
 
 class Endpoints(NamedTuple):
-    """`served` are for clients and brokers, `controllers` for those who talk to this controller."""
+    """`served` are for clients and brokers, `controllers` for nodes that talk to this
+    controller."""
 
     served: tuple[Listener, ...]
     controllers: tuple[Listener, ...]
@@ -26,7 +27,7 @@ class Endpoints(NamedTuple):
 
 
 def resolve_endpoints(values: Mapping[str, Any], given: Mapping[str, str]) -> Endpoints:
-    """Reads the listener keys together; raises `ConfigError` with every problem."""
+    """Read the listener keys together; raises `ConfigError` with every problem."""
     listeners = parse_listeners("listeners", ",".join(values["listeners"]))
     if "listeners" in given:  # the parsed list has lost duplicates
         listeners = parse_listeners("listeners", given["listeners"])
@@ -57,7 +58,7 @@ def resolve_endpoints(values: Mapping[str, Any], given: Mapping[str, str]) -> En
 def _role_problems(
     served: tuple[Listener, ...], controllers: tuple[Listener, ...], values: Mapping[str, Any]
 ) -> list[Problem]:
-    """Each role has listeners of its own, and no others."""
+    """Check that each role has listeners of its own, and no others."""
     roles = values["process.roles"]
     given = ",".join(map(str, served + controllers))
     if "broker" in roles and not served:

@@ -1,11 +1,11 @@
-"""What can be wrong with a configuration, all of it told at once."""
+"""The problems of a configuration, all reported at once."""
 
 from collections.abc import Mapping, Sequence
 from typing import NamedTuple
 
 
 class Problem(NamedTuple):
-    """One thing to correct: which key, the value found there, and what it should be."""
+    """A value to correct: the key, the value found, and what is expected."""
 
     key: str
     value: str | None
@@ -18,7 +18,7 @@ class Problem(NamedTuple):
 
 
 class Unknown(NamedTuple):
-    """A key nobody knows; `message` names it and, where one is near, the key that was meant."""
+    """An unknown key; `message` names it and, if there is one, a similar known key."""
 
     key: str
     value: str | None
@@ -31,7 +31,7 @@ class Unknown(NamedTuple):
 class ConfigError(ValueError):
     """A configuration that cannot be used; `problems` lists every reason, not only the first.
 
-    `where` says at which file and line a key was set, for those that came from a file.
+    `where` has the file and line of keys that came from a file.
     """
 
     def __init__(

@@ -1,4 +1,4 @@
-"""Settings of single groups, within the bounds the broker sets for them."""
+"""Settings of single groups, within the broker's bounds."""
 
 from collections.abc import Iterator, Mapping
 from typing import Any, Final
@@ -8,7 +8,7 @@ from ottla.config.definitions.group import KEYS as GROUP_KEYS
 from ottla.config.errors import ConfigError, Problem, Unknown
 from ottla.config.values import IllTyped
 
-# These have no broker key behind them, only a default of their own.
+# These have no broker key, only a default of their own.
 _OWN_DEFAULTS: Final = frozenset(
     {"share.auto.offset.reset", "share.isolation.level", "share.renew.acknowledge.enable"}
 )
@@ -16,7 +16,7 @@ GROUP_SYNONYMS: Final = {name: f"group.{name}" for name in GROUP_KEYS if name no
 
 
 def group_values(broker: BrokerConfig, overrides: Mapping[str, str]) -> dict[str, Any]:
-    """What holds for a group: its own settings over the broker's; raises `ConfigError`."""
+    """Return the settings of a group: its own override the broker's; raises `ConfigError`."""
     values = {
         name: broker[GROUP_SYNONYMS[name]] if name in GROUP_SYNONYMS else key.default
         for name, key in GROUP_KEYS.items()
@@ -25,7 +25,8 @@ def group_values(broker: BrokerConfig, overrides: Mapping[str, str]) -> dict[str
 
 
 def validate_group_overrides(overrides: Mapping[str, str], broker: BrokerConfig) -> None:
-    """Refuses with `ConfigError` what is unknown, ill-typed or beyond the broker's bounds."""
+    """Refuse with `ConfigError` settings that are unknown, invalid or beyond the broker's
+    bounds."""
     given = _parsed(overrides)
     problems = [*_beyond_bounds(given, broker), *_timeouts(group_values(broker, overrides))]
     if problems:

@@ -1,6 +1,6 @@
-"""The notation in which keys are declared, close to how Kafka's documentation states them.
+"""The notation in which keys are declared, similar to Kafka's documentation.
 
-Two lines a key: importance, type, name, default and limits; then what it means.
+Each key has two lines: importance, type, name, default and limits; then its description.
 
     high int log.segment.bytes = 1073741824 (at least 1048576)
         Size at which a segment is closed and the next one begun.
@@ -19,7 +19,7 @@ _TYPES: Final = {kind.name.lower(): kind for kind in ConfigType}
 
 
 class ConfigKey(NamedTuple):
-    """All that is known about a key. `used` says whether Ottla acts on it already."""
+    """The declaration of a key. `used`: Ottla uses it already."""
 
     name: str
     type: ConfigType
@@ -33,7 +33,7 @@ class ConfigKey(NamedTuple):
 
     @property
     def sensitive(self) -> bool:
-        """Whether the value must never be shown."""
+        """True if the value must never be shown."""
         return self.type is ConfigType.PASSWORD
 
     @property
@@ -41,7 +41,7 @@ class ConfigKey(NamedTuple):
         return value_text(self.default)
 
     def parse(self, text: str) -> Any:
-        """The checked value of `text`; raises `IllTyped` with what was expected."""
+        """Return the checked value of `text`; raises `IllTyped` with what was expected."""
         value = parse_value(self.type, text)
         if self.limit is not None and (expected := self.limit(value)):
             raise IllTyped(expected)
@@ -49,7 +49,7 @@ class ConfigKey(NamedTuple):
 
 
 def declare(text: str) -> dict[str, ConfigKey]:
-    """The keys of a table in the notation above, by name."""
+    """Return the keys of a table in the notation above, by name."""
     lines = text.strip().splitlines()
     keys = (_key(facts, doc) for facts, doc in zip(lines[::2], lines[1::2], strict=True))
     return {key.name: key for key in keys}

@@ -1,5 +1,5 @@
-"""What a value may be beyond its type. A limit is called with the value and answers what it
-expected instead, or None when the value is fine; `str(limit)` describes it in the documentation."""
+"""Limits of values beyond their type. A limit is called with the value and returns what it expected
+instead, or None if the value is valid; `str(limit)` describes it in the documentation."""
 
 import re
 from collections.abc import Callable
@@ -32,7 +32,7 @@ class Range:
 
 
 class OneOf:
-    """One of the given words; case matters unless `ignore_case`."""
+    """Allows the given words; case matters unless `ignore_case`."""
 
     __slots__ = ("ignore_case", "words")
 
@@ -49,7 +49,7 @@ class OneOf:
 
 
 class ListOf:
-    """A list without blank entries, of the given words where there are any."""
+    """A list without blank entries, of the given words if there are any."""
 
     __slots__ = ("may_be_empty", "words")
 
@@ -73,7 +73,7 @@ class ListOf:
 
 
 class Check:
-    """Any other rule, as a predicate and the sentence that describes it."""
+    """Any other rule, as a predicate and its description."""
 
     __slots__ = ("expected", "holds")
 
@@ -88,15 +88,21 @@ class Check:
         return self.expected
 
 
-# Patterns are compiled when first needed: the broker imports this module at every start.
+# Patterns are compiled when first needed, because the broker imports this module at every start.
 _REPLICA: Final = r"[0-9]+:[0-9]+"
 _ADDRESS: Final = r"(\[[0-9a-zA-Z:.%]+\]|[^\s:@]+):[0-9]+"
 _VOTER: Final = r"[0-9]+@" + _ADDRESS
-_DURATION: Final = r"(?i)by_duration:P(?=.)([0-9]+D)?(T(?=.)([0-9]+H)?([0-9]+M)?([0-9.]+S)?)?"
 
 
 def _all_match(pattern: str) -> Callable[[tuple[str, ...]], bool]:
     return lambda items: all(re.fullmatch(pattern, item) for item in items)
+
+
+def _is_by_duration(text: str) -> bool:
+    from ottla.durations import parse_iso_ms
+
+    name, colon, duration = text.partition(":")
+    return bool(colon) and name.lower() == "by_duration" and parse_iso_ms(duration) is not None
 
 
 _are_replicas: Final = _all_match(_REPLICA)
@@ -111,7 +117,7 @@ _NAMED: Final[dict[str, Limit]] = {
     "voters": Check(_all_match(_VOTER), "a list of id@host:port entries"),
     "addresses": Check(_all_match(_ADDRESS), "a list of host:port entries"),
     "offset reset": Check(
-        lambda text: text in ("latest", "earliest") or re.fullmatch(_DURATION, text) is not None,
+        lambda text: text in ("latest", "earliest") or _is_by_duration(text),
         "latest, earliest or by_duration:PnDTnHnMn.nS",
     ),
 }
@@ -119,7 +125,7 @@ _NAMED: Final[dict[str, Limit]] = {
 
 @cache
 def parse_limit(text: str) -> Limit:
-    """A limit in the words of a declaration, such as `at least 1` or `one of a, b`."""
+    """Parse a limit in the words of a declaration, such as `at least 1` or `one of a, b`."""
     if limit := _NAMED.get(text):
         return limit
     if text.startswith("at least "):

@@ -1,4 +1,4 @@
-"""Addresses to serve and to tell clients: `NAME://host:port`, separated by commas."""
+"""Addresses to serve and to advertise: `NAME://host:port`, separated by commas."""
 
 import re
 from collections import defaultdict
@@ -7,7 +7,7 @@ from typing import Final, NamedTuple
 
 from ottla.config.errors import ConfigError, Problem
 
-# Compiled when first needed, for the broker imports this module at every start.
+# Compiled when first needed, because the broker imports this module at every start.
 _ENDPOINT: Final = (
     r"(?P<name>[A-Za-z0-9_.-]+)://(?:\[(?P<ip6>[0-9A-Fa-f:.]+(?:%[\w.-]+)?)\]|(?P<host>[\w.%-]*))"
     r":(?P<port>[0-9]{1,5})"
@@ -19,7 +19,7 @@ SECURITY_PROTOCOLS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 
 
 class Listener(NamedTuple):
-    """One address. An empty host is every interface in `listeners`, and the machine's own name in
+    """An address. An empty host means every interface in `listeners`, and the machine's own name in
     `advertised.listeners`; port 0 is a free port, known once the listener is open."""
 
     name: str
@@ -32,7 +32,7 @@ class Listener(NamedTuple):
 
 
 def parse_listeners(key: str, text: str) -> tuple[Listener, ...]:
-    """The addresses in `text`; raises `ConfigError` naming `key` for each that is none."""
+    """Return the addresses in `text`; raises `ConfigError` naming `key` for each invalid one."""
     found: list[Listener] = []
     problems: list[Problem] = []
     for item in filter(None, map(str.strip, text.split(","))):
@@ -48,7 +48,7 @@ def parse_listeners(key: str, text: str) -> tuple[Listener, ...]:
 
 
 def listener_conflicts(listeners: Iterable[Listener]) -> Iterator[str]:
-    """What keeps these from being served together: a name or a port used twice."""
+    """Yield what keeps these from being served together: a name or a port used twice."""
     by_name: dict[str, list[Listener]] = defaultdict(list)
     by_port: dict[int, list[Listener]] = defaultdict(list)
     for listener in listeners:
@@ -67,14 +67,14 @@ def listener_conflicts(listeners: Iterable[Listener]) -> Iterator[str]:
 
 
 def _ip_version(listener: Listener) -> int:
-    """4 or 6, and 0 for names and for every interface."""
+    """Return 4 or 6; 0 for names and for every interface."""
     if ":" in listener.host:
         return 6
     return 4 if listener.host.replace(".", "").isdigit() else 0
 
 
 def default_advertised(listeners: Iterable[Listener]) -> tuple[Listener, ...]:
-    """What clients are told when `advertised.listeners` is not set."""
+    """Return the advertised listeners if `advertised.listeners` is not set."""
     return tuple(
         listener._replace(host="") if is_everywhere(listener.host) else listener
         for listener in listeners
@@ -82,17 +82,17 @@ def default_advertised(listeners: Iterable[Listener]) -> tuple[Listener, ...]:
 
 
 def is_everywhere(host: str) -> bool:
-    """Whether `host` means all interfaces, which is no address a client could connect to."""
+    """True if `host` means all interfaces, to which no client can connect."""
     return host in _EVERYWHERE
 
 
 def both_local(one: str, other: str) -> bool:
-    """Whether two hosts are this machine by its own names for itself."""
+    """True if both hosts are names of this machine for itself."""
     return all(host in ("localhost", "::1") or host.startswith("127.") for host in (one, other))
 
 
 def parse_protocol_map(text: str) -> dict[str, str]:
-    """Listener name to security protocol; raises `ConfigError`."""
+    """Return listener name -> security protocol; raises `ConfigError`."""
     protocols: dict[str, str] = {}
     for item in filter(None, map(str.strip, text.split(","))):
         name, colon, protocol = item.rpartition(":")
@@ -109,7 +109,7 @@ def parse_protocol_map(text: str) -> dict[str, str]:
 def implied_protocols(
     protocols: Mapping[str, str], controllers: Iterable[str], map_given: bool
 ) -> dict[str, str]:
-    """Without a map of the user's own, controller listeners are plain text."""
+    """Return the protocols. If the user has set no map, controller listeners are plain text."""
     if map_given:
         return dict(protocols)
     return dict.fromkeys(controllers, "PLAINTEXT") | dict(protocols)

@@ -1,4 +1,4 @@
-"""Telling apart keys that are known, known to plugins, gone, or misspelt."""
+"""Distinguishes keys that are known, for plugins, removed, or misspelt."""
 
 from collections.abc import Iterable
 from typing import Final
@@ -19,7 +19,7 @@ _MECHANISM_KEYS: Final = (
     "sasl.server.callback.handler.class",
 )
 
-# Kafka hands these on to plugins and declares them nowhere.
+# Kafka passes these on to plugins and does not declare them.
 _PLUGIN_KEYS: Final = frozenset({"allow.everyone.if.no.acl.found", "super.users"})
 _PLUGIN_PREFIXES: Final = (
     "config.providers.",
@@ -50,7 +50,7 @@ _REMOVED_PREFIXES: Final = ("password.encoder.", "zookeeper.")
 
 
 def find_key(name: str) -> ConfigKey | None:
-    """The declaration behind `name`, also under a listener's prefix."""
+    """Return the declaration of `name`, also under a listener's prefix."""
     if key := BROKER_KEYS.get(name):
         return key
     if is_listener_key(name):
@@ -61,7 +61,7 @@ def find_key(name: str) -> ConfigKey | None:
 
 
 def is_listener_key(name: str) -> bool:
-    """Whether `name` is a key for one listener, as in `listener.name.internal.max.connections`."""
+    """True if `name` is a key for one listener, as in `listener.name.internal.max.connections`."""
     listener, _, base = name.removeprefix(_LISTENER_PREFIX).partition(".")
     return name.startswith(_LISTENER_PREFIX) and bool(listener and base)
 
@@ -71,7 +71,8 @@ def is_plugin_key(name: str) -> bool:
 
 
 def unknown_key(name: str, value: str, known: Iterable[str]) -> Unknown:
-    """Why `name` is refused. The value stays out of the message: it may be a misnamed password."""
+    """Return why `name` is refused. The message leaves out the value, which may be a misnamed
+    password."""
     if name in _REMOVED or name.startswith(_REMOVED_PREFIXES):
         return Unknown(name, value, f"{name} was removed in Kafka 4.0: delete the line")
     from difflib import get_close_matches  # only needed when something is wrong

@@ -15,7 +15,7 @@ class PropertiesError(ValueError):
 
 
 class Properties(dict[str, str]):
-    """Keys and values of a file, and in `where` the place of each for messages about it."""
+    """Keys and values of a file, with the file and line of each in `where`."""
 
     def __init__(self) -> None:
         super().__init__()
@@ -23,7 +23,7 @@ class Properties(dict[str, str]):
 
 
 def parse_properties(text: str, source: str = "server.properties") -> Properties:
-    """All settings of a properties file; of a key given twice the later value counts."""
+    """Return all settings of a properties file; if a key is given twice, the later value counts."""
     properties = Properties()
     for number, line in _logical_lines(text):
         place = f"{source}:{number}"
@@ -35,7 +35,7 @@ def parse_properties(text: str, source: str = "server.properties") -> Properties
 
 
 def _logical_lines(text: str) -> Iterator[tuple[int, str]]:
-    """Lines with content, those that end in a backslash joined with their successors."""
+    """Yield lines with content; a line that ends in a backslash is joined with the next."""
     lines = enumerate(re.split(r"\r\n|\n|\r", text), start=1)
     for number, line in lines:
         logical = line.lstrip(_BLANKS)

@@ -1,4 +1,4 @@
-"""Rules between broker keys: each yields what is wrong with the values taken together."""
+"""Rules between broker keys: each yields the problems of the values taken together."""
 
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any, Final
@@ -8,6 +8,8 @@ from ottla.config.errors import Problem
 
 Values = Mapping[str, Any]
 
+ALL_LOG_DIRS: Final = "*"
+"""The value of `cordoned.log.dirs` that means all of them."""
 _CLEANER_BYTES_MIN: Final = 1024 * 1024
 
 
@@ -39,6 +41,20 @@ def _cleaner_memory(values: Values) -> Iterator[Problem]:
         yield Problem("log.cleaner.dedupe.buffer.size", str(size), expected)
 
 
+def _cordoned(values: Values) -> Iterator[Problem]:
+    folders = {path.rstrip("/") for path in values["log.dirs"] or values["log.dir"]}
+    cordoned = values["cordoned.log.dirs"] or ()
+    if ALL_LOG_DIRS in cordoned:
+        if len(cordoned) > 1:
+            expected = f"must not contain other values when it is set to {ALL_LOG_DIRS}"
+            yield Problem("cordoned.log.dirs", ",".join(cordoned), expected)
+        return
+    missing = [path for path in cordoned if path.rstrip("/") not in folders]
+    if missing:
+        expected = "all entries must be present in log.dirs or log.dir"
+        yield Problem("cordoned.log.dirs", ",".join(missing), expected)
+
+
 def _replica_waits(values: Values) -> Iterator[Problem]:
     wait_ms = values["replica.fetch.wait.max.ms"]
     for other in ("replica.socket.timeout.ms", "replica.lag.time.max.ms"):
@@ -68,7 +84,7 @@ def _connections(values: Values) -> Iterator[Problem]:
 
 
 def parse_ip_overrides(text: str) -> dict[str, int]:
-    """`address:count` entries; raises ValueError with the entry that is none."""
+    """Parse `address:count` entries; raises ValueError with the invalid entry."""
     limits: dict[str, int] = {}
     for item in filter(None, map(str.strip, text.split(","))):
         address, colon, count = item.rpartition(":")
@@ -83,6 +99,7 @@ _RULES: Final[tuple[Callable[[Values], Iterator[Problem]], ...]] = (
     broken_cluster_rules,
     _log_times,
     _cleaner_memory,
+    _cordoned,
     _replica_waits,
     _connections,
 )

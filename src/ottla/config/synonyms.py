@@ -1,4 +1,4 @@
-"""Which broker keys give a topic key its default, strongest first, and how units convert.
+"""The broker keys that give a topic key its default, strongest first, and their units.
 
 The first that is set wins: `log.retention.ms`, then `.minutes`, then `.hours`. The last one always
 has a value, if only its own default.
@@ -11,7 +11,7 @@ _HOUR_MS: Final = 60 * _MINUTE_MS
 
 
 class Synonym(NamedTuple):
-    """A broker key, and what its value is multiplied with to mean the same."""
+    """A broker key, and the factor that converts its value."""
 
     name: str
     factor: int = 1
@@ -21,7 +21,7 @@ def _one(name: str) -> tuple[Synonym, ...]:
     return (Synonym(name),)
 
 
-# The broker keys that stand for each other, under the name of the strongest.
+# Broker keys that are synonyms, under the name of the strongest.
 BROKER_SYNONYMS: Final[dict[str, tuple[Synonym, ...]]] = {
     "log.retention.ms": (
         Synonym("log.retention.ms"),

@@ -15,7 +15,7 @@ _USE_RETENTION: Final = -2
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TopicConfig:
-    """What holds for one topic's logs. Fields are the topic keys with `_` for `.`, and Kafka's
+    """The settings of a topic's logs. Fields are the topic keys with `_` for `.`, and Kafka's
     defaults; a test that needs only a small segment writes `TopicConfig(segment_bytes=1024)`."""
 
     segment_bytes: int = 1024**3
@@ -54,7 +54,8 @@ class TopicConfig:
 
     @classmethod
     def build(cls, broker: BrokerConfig, overrides: Mapping[str, str]) -> "TopicConfig":
-        """The broker's defaults with `overrides` on top; raises `ConfigError` for bad overrides."""
+        """Return the broker's defaults with `overrides` on top; raises `ConfigError` for bad
+        overrides."""
         values: dict[str, Any] = {
             topic_key: broker[synonyms[0].name] for topic_key, synonyms in TOPIC_SYNONYMS.items()
         }
@@ -74,7 +75,7 @@ class TopicConfig:
 
     @property
     def compression_level(self) -> int | None:
-        """The level for `compression_type`, None where the codec has none."""
+        """The level for `compression_type`; None if the codec has none."""
         match self.compression_type:
             case "gzip":
                 return self.compression_gzip_level
@@ -86,15 +87,17 @@ class TopicConfig:
 
     @property
     def segment_age_max_ms(self) -> int:
-        """Age at which the active segment rolls: a compacted topic with a bound on how long
-        records may stay uncompacted must close segments in time, for only those are compacted."""
+        """The age at which the active segment rolls. A compacted topic with a limit on how long
+        records may stay uncompacted must close segments in time, because only closed ones are
+        compacted."""
         if self.compact and self.max_compaction_lag_ms > 0:
             return min(self.max_compaction_lag_ms, self.segment_ms)
         return self.segment_ms
 
 
 def parse_topic_overrides(overrides: Mapping[str, str]) -> dict[str, Any]:
-    """The typed values of a topic's own settings; raises `ConfigError` with every problem."""
+    """Return the typed values of a topic's own settings; raises `ConfigError` with every
+    problem."""
     values: dict[str, Any] = {}
     problems: list[Problem | Unknown] = []
     for name, text in overrides.items():
@@ -114,8 +117,8 @@ def parse_topic_overrides(overrides: Mapping[str, str]) -> dict[str, Any]:
 def validate_topic_overrides(
     overrides: Mapping[str, str], broker: BrokerConfig | None = None
 ) -> None:
-    """Refuses with `ConfigError` what a topic may not set. With `broker`, settings are also
-    checked against the defaults that would be in force beside them."""
+    """Refuse with `ConfigError` settings that a topic may not have. With `broker`, they are also
+    checked against the defaults in force beside them."""
     values = parse_topic_overrides(overrides)
 
     def effective(name: str) -> Any:

@@ -1,4 +1,4 @@
-"""Which broker keys may change while the broker runs, and whether for one broker or for all."""
+"""The broker keys that may change while the broker runs, for one broker or for all."""
 
 from typing import Final
 

@@ -1,4 +1,4 @@
-"""The broker keys Ottla acts on today. Other keys of Kafka are accepted with a warning."""
+"""The broker keys that Ottla uses today. Other keys of Kafka are accepted with a warning."""
 
 from typing import Final
 

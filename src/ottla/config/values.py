@@ -1,7 +1,7 @@
 """Kafka's nine configuration types: text to value and back.
 
-The reading rules are those of Kafka's parser rather than Python's: surrounding blanks do not count,
-`1_000` is no number, `yes` is no boolean, an int has 32 bits.
+The rules are those of Kafka's parser, not Python's: surrounding blanks are ignored, `1_000` is not
+a number, `yes` is not a boolean, an int has 32 bits.
 """
 
 import re
@@ -9,12 +9,12 @@ from collections.abc import Callable
 from enum import IntEnum
 from typing import Any, Final
 
-# Compiled when first needed, for the broker imports this module at every start.
+# Compiled when first needed, because the broker imports this module at every start.
 _DOUBLE: Final = r"[+-]?(NaN|Infinity|([0-9]+\.?[0-9]*|\.[0-9]+)([eE][+-]?[0-9]+)?)[fFdD]?"
 
 
 class ConfigType(IntEnum):
-    """A key's type, with the number it has in a DescribeConfigs answer."""
+    """A key's type, with its number in a DescribeConfigs response."""
 
     BOOLEAN = 1
     STRING = 2
@@ -59,7 +59,7 @@ def _double(text: str) -> float:
 
 
 def _list(text: str) -> tuple[str, ...]:
-    # A value given twice counts once, as Kafka has it.
+    # A value given twice counts once, as in Kafka.
     return tuple(dict.fromkeys(map(str.strip, text.split(",")))) if text else ()
 
 
@@ -77,12 +77,12 @@ _PARSERS: Final[dict[ConfigType, Callable[[str], Any]]] = {
 
 
 def parse_value(kind: ConfigType, text: str) -> Any:
-    """The typed value of `text`; raises `IllTyped`."""
+    """Return the typed value of `text`; raises `IllTyped`."""
     return _PARSERS[kind](text.strip())
 
 
 def value_text(value: Any) -> str | None:
-    """The value as Kafka's tools show it."""
+    """Return the value as Kafka's tools show it."""
     match value:
         case None:
             return None

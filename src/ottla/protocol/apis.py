@@ -1,4 +1,4 @@
-"""Which APIs there are: key, name, versions, and where their messages are declared."""
+"""The list of APIs: key, name, versions, and where their messages are declared."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ if TYPE_CHECKING:
 
 
 class ApiKey(IntEnum):
-    """Every API that has a valid version in Kafka 4.3; keys 4 to 7 went away with ZooKeeper."""
+    """Every API that has a valid version in Kafka 4.3; keys 4 to 7 were removed with ZooKeeper."""
 
     PRODUCE = 0
     FETCH = 1
@@ -104,17 +104,17 @@ class ApiKey(IntEnum):
     DELETE_SHARE_GROUP_OFFSETS = 92
 
 
-# Who answers the API: brokers, controllers, or both.
+# The nodes that serve the API: brokers, controllers, or both.
 BROKER = frozenset({"broker"})
 CONTROLLER = frozenset({"controller"})
 BOTH = BROKER | CONTROLLER
 
 
 class Api(NamedTuple):
-    """One API. `versions` are the first and the last one; `flexible_from` the first flexible one.
+    """An API. `versions` are its first and last version; `flexible_from` is the first flexible one.
 
-    With `latest_unstable` the last version is still being designed: serve it only to those who
-    switched unstable versions on.
+    With `latest_unstable` the last version is still being designed: it is offered only if unstable
+    versions are enabled.
     """
 
     key: ApiKey
@@ -126,7 +126,7 @@ class Api(NamedTuple):
 
     @property
     def module_name(self) -> str:
-        """The api's name in snake case, which is also its module's below `messages`."""
+        """The API's name in snake case, which is also that of its module in `messages`."""
         return self.key.name.lower()
 
     @property
@@ -240,9 +240,23 @@ _ALL = (
     Api(ApiKey.DELETE_SHARE_GROUP_OFFSETS, "DeleteShareGroupOffsets", (0, 0), 0, BROKER),
 )
 
+FORWARDABLE: frozenset[int] = frozenset(
+    {
+        *(ApiKey.CREATE_TOPICS, ApiKey.DELETE_TOPICS, ApiKey.CREATE_PARTITIONS),
+        *(ApiKey.ALTER_CONFIGS, ApiKey.INCREMENTAL_ALTER_CONFIGS, ApiKey.ALTER_CLIENT_QUOTAS),
+        *(ApiKey.CREATE_ACLS, ApiKey.DELETE_ACLS, ApiKey.ALTER_USER_SCRAM_CREDENTIALS),
+        *(ApiKey.CREATE_DELEGATION_TOKEN, ApiKey.RENEW_DELEGATION_TOKEN),
+        *(ApiKey.EXPIRE_DELEGATION_TOKEN, ApiKey.ELECT_LEADERS),
+        *(ApiKey.ALTER_PARTITION_REASSIGNMENTS, ApiKey.LIST_PARTITION_REASSIGNMENTS),
+        *(ApiKey.DESCRIBE_QUORUM, ApiKey.ADD_RAFT_VOTER, ApiKey.REMOVE_RAFT_VOTER),
+        *(ApiKey.UPDATE_FEATURES, ApiKey.UNREGISTER_BROKER, ApiKey.ALLOCATE_PRODUCER_IDS),
+    }
+)
+"""The APIs whose requests brokers may forward to the active controller (Envelope)."""
+
 APIS: dict[int, Api] = {entry.key: entry for entry in _ALL}
 
 
 def api(key: int) -> Api:
-    """The API with this key; `KeyError` if there is none."""
+    """Return the API with this key; raises `KeyError` if there is none."""
     return APIS[key]

@@ -1,28 +1,31 @@
-"""From bytes to messages and back: codecs for a message in one version, compiled on first use."""
+"""Decodes and encodes messages: a codec for each message and version, compiled on first use."""
 
 from __future__ import annotations
 
 from collections.abc import Callable
 from typing import Any, TypeVar
 
-from ottla.buffers import Buffer
 from ottla.protocol.decoding import DecoderWriter
 from ottla.protocol.encoding import EncoderWriter
 from ottla.protocol.headers import Chunk
 from ottla.protocol.schema import Message
+from ottla.protocol.source import SourceWriter
 
 M = TypeVar("M", bound=Message)
 
 _decoders: dict[tuple[type[Message], int], Any] = {}
 _encoders: dict[tuple[type[Message], int], Any] = {}
+_decoders_in_steps: dict[tuple[type[Message], int], Callable[..., Any]] = {}
+_encoders_in_steps: dict[tuple[type[Message], int], Callable[..., Any]] = {}
 
 
-def decoder(message_class: type[M], version: int) -> Callable[[Buffer, int], tuple[M, int]]:
-    """A function from (buffer, position) to (message, position after it).
+def decoder(message_class: type[M], version: int) -> Callable[..., tuple[M, int]]:
+    """Return a function from (buffer, position) to (message, position after it).
 
-    It raises `MalformedMessage`, and nothing else, if the bytes are not such a message. What
-    follows the message is the caller's to judge. Let the buffer end where the frame does: unless
-    the message carries records, one that is not `bytes` is copied once, as a whole.
+    It raises only `MalformedMessage`, if the bytes are not such a message. Bytes after the message
+    are left to the caller. Let the buffer end where the frame does: unless the message contains
+    records, a buffer that is not `bytes` is copied once, as a whole. The decoder of a request takes
+    a third argument: the most elements it may have in all (`TooManyElements`).
     """
     found = _decoders.get((message_class, version))
     if found is None:
@@ -32,11 +35,12 @@ def decoder(message_class: type[M], version: int) -> Callable[[Buffer, int], tup
     return found  # type: ignore[no-any-return]
 
 
-def encoder(message_class: type[M], version: int) -> Callable[[M], list[Chunk]]:
-    """A function from a message to the chunks that go over the wire one after the other.
+def encoder(message_class: type[M], version: int) -> Callable[..., list[Chunk]]:
+    """Return a function from a message to the chunks to send, one after the other.
 
     It raises `ValueError` for a value that does not fit its field, and for one that this version
-    cannot carry unless the field may be left out in silence.
+    cannot contain, unless the field is ignorable. The encoder of a response takes a second
+    argument: the most elements it may have in all (`TooManyElements`).
     """
     found = _encoders.get((message_class, version))
     if found is None:
@@ -44,6 +48,33 @@ def encoder(message_class: type[M], version: int) -> Callable[[M], list[Chunk]]:
         found = EncoderWriter(message_class, version).write().compile("encode")
         _encoders[message_class, version] = found
     return found  # type: ignore[no-any-return]
+
+
+def decoder_in_steps(message_class: type[Message], version: int) -> Callable[..., Any]:
+    """Like `decoder`, for a message of many elements: a generator that yields after each of them
+    and returns the same."""
+    found = _decoders_in_steps.get((message_class, version))
+    if found is None:
+        check_version(message_class, version)
+        found = _generator(DecoderWriter(message_class, version, steps=True).write(), "decode")
+        _decoders_in_steps[message_class, version] = found
+    return found
+
+
+def encoder_in_steps(message_class: type[Message], version: int) -> Callable[..., Any]:
+    """Like `encoder`, for a message of many elements: see `decoder_in_steps`."""
+    found = _encoders_in_steps.get((message_class, version))
+    if found is None:
+        check_version(message_class, version)
+        found = _generator(EncoderWriter(message_class, version, steps=True).write(), "encode")
+        _encoders_in_steps[message_class, version] = found
+    return found
+
+
+def _generator(source: SourceWriter, name: str) -> Callable[..., Any]:
+    # A message without arrays has no step after which to yield; this line makes it a generator too.
+    source.lines.append("    yield")
+    return source.compile(name)  # type: ignore[no-any-return]
 
 
 def check_version(message_class: type[Message], version: int) -> None:
@@ -54,10 +85,10 @@ def check_version(message_class: type[Message], version: int) -> None:
 
 
 def decode_source(message_class: type[Message], version: int) -> str:
-    """The code behind `decoder`, for people."""
+    """Return the source code behind `decoder`, for people."""
     return DecoderWriter(message_class, version).write().text()
 
 
 def encode_source(message_class: type[Message], version: int) -> str:
-    """The code behind `encoder`, for people."""
+    """Return the source code behind `encoder`, for people."""
     return EncoderWriter(message_class, version).write().text()

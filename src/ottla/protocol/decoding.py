@@ -1,8 +1,9 @@
-"""Decoders as straight-line source: no version is asked for and no field looked up at run time.
+"""Writes decoders as straight-line source: no version is checked and no field looked up at run
+time.
 
-Adjacent fields of fixed size are read with one `struct` call, which also takes the first byte of
-the variable-length integer that follows them; nearly always that byte is all of it. Everything
-that comes off the wire is checked before memory is taken for it.
+Adjacent fields of fixed size are read with one `struct` call, which also reads the first byte of
+the variable-length integer that follows them; nearly always that byte is all of it. All input is
+checked before memory is allocated for it.
 """
 
 from __future__ import annotations
@@ -11,7 +12,7 @@ from struct import Struct as Layout
 from struct import calcsize, error
 from typing import Any
 
-from ottla.protocol.errors import MalformedMessage
+from ottla.protocol.errors import MalformedMessage, TooManyElements
 from ottla.protocol.schema import Field, Message, Struct, default_source
 from ottla.protocol.source import (
     FORMATS,
@@ -20,18 +21,18 @@ from ottla.protocol.source import (
     element_kind,
     format_name,
 )
-from ottla.protocol.wire import skip_tags, uvarint
+from ottla.protocol.wire import TAGS_MAX, skip_tags, uvarint
 
-# A request of 40 MB could name 20 million topics, and hold up everybody for half a minute. Nobody
-# has so many; a response may, and is decoded by whoever asked for it.
-REQUEST_ELEMENTS_MAX = 500_000
+# A request of 40 MB could name 20 million topics, and block all others for half a minute. No real
+# cluster has so many; a response may, and is decoded by the client that asked for it.
+REQUEST_ELEMENTS_MAX = 100_000
 
-# Unpackers for arrays are kept up to this many elements; larger ones are made as needed.
+# Unpackers for arrays are cached up to this many elements; larger ones are made as needed.
 _KEPT_ELEMENTS_MAX = 64
 
 
 class _ArrayReaders(dict[int, Any]):
-    """How to read n adjacent values of one kind, by n."""
+    """Functions that read n adjacent values of one kind, by n."""
 
     def __init__(self, layout: str) -> None:
         super().__init__()
@@ -48,7 +49,7 @@ _array_readers = {layout: _ArrayReaders(layout) for layout in FORMATS.values() i
 
 
 def _string_size(buffer: Any, position: int) -> tuple[int, int]:
-    """The rare length of more than one byte: a compact string's size plus one."""
+    """Read a length of more than one byte, which is rare: a compact string's size plus one."""
     size, position = uvarint(buffer, position)
     if size > STRING_SIZE_MAX + 1:
         raise MalformedMessage(f"a string of {size - 1} bytes (at most {STRING_SIZE_MAX})")
@@ -63,13 +64,15 @@ def holds_records(cls: type[Struct]) -> bool:
 
 
 class DecoderWriter:
-    """Writes `decode(buffer, position)` for one message in one version."""
+    """Writes `decode(buffer, position)` for one message in one version. With `steps` it writes a
+    generator that yields after each element of an array and returns what `decode` would."""
 
-    def __init__(self, cls: type[Message], version: int) -> None:
+    def __init__(self, cls: type[Message], version: int, *, steps: bool = False) -> None:
         self.cls = cls
+        self.steps = steps
         self.version = version
         self.flexible = cls.FLEXIBLE is not None and version >= cls.FLEXIBLE
-        # Records must stay views of the input. Without them small copies are the faster way.
+        # Records must stay views of the input. Without records, small copies are faster.
         self.by_view = holds_records(cls)
         self.source = SourceWriter(f"decoder of {cls.__name__} v{version}")
         self.source.names.update(
@@ -78,6 +81,7 @@ class DecoderWriter:
             string_size=_string_size,
             skip_tags=skip_tags,
             Malformed=MalformedMessage,
+            TooMany=TooManyElements,
             malformed_causes=(error, IndexError, UnicodeDecodeError),
         )
         self._pending: list[tuple[str, str]] = []
@@ -86,10 +90,9 @@ class DecoderWriter:
         source = self.source
         kind = "memoryview" if self.by_view else "bytes"
         title = f"{self.cls.__name__} v{self.version}"
-        with source.block("def decode(data, pos=0):"):
+        bound = f", left={REQUEST_ELEMENTS_MAX}" if self._is_bounded else ""
+        with source.block(f"def decode(data, pos=0{bound}):"):
             source.emit(f"if type(data) is not {kind}: data = {kind}(data)", "size = len(data)")
-            if self._is_bounded:
-                source.emit(f"left = {REQUEST_ELEMENTS_MAX}")
             with source.block("try:"):
                 self._struct(self.cls, "message", title)
                 self._flush()
@@ -108,7 +111,7 @@ class DecoderWriter:
         self._pending.append((target, layout))
 
     def _flush(self) -> None:
-        """Read all that is pending in one go."""
+        """Read all pending fields at once."""
         pending, self._pending = self._pending, []
         if not pending:
             return
@@ -123,7 +126,7 @@ class DecoderWriter:
         self.source.emit(f"{targets}, = {read}(data, pos)", f"pos += {calcsize('>' + layout)}")
 
     def _size(self, classic: str, longer: str = "uvarint") -> str:
-        """Read a length or count; compact ones are one more than what they say, 0 is null."""
+        """Read a length or count; compact ones are stored plus one, and 0 is null."""
         size = self.source.fresh("n")
         self._fixed(size, "B" if self.flexible else classic)
         self._flush()
@@ -173,7 +176,7 @@ class DecoderWriter:
     def _sized(
         self, size: str, place: str, expression: str, empty: str, nullable: bool, path: str
     ) -> None:
-        """A value of `size` bytes, read by `expression` from `data[pos:end]`."""
+        """Read a value of `size` bytes by `expression` from `data[pos:end]`."""
         source = self.source
         with source.block(f"if {size} > {1 if self.flexible else 0}:"):
             source.emit(
@@ -208,6 +211,9 @@ class DecoderWriter:
             source.emit(
                 f"if {needed} > size - pos: {self._fail(f'{path}: more elements than bytes')}"
             )
+            if self._is_bounded:
+                too_many = f"raise TooMany({f'{path}: more elements in all than allowed'!r})"
+                source.emit(f"left -= {count}", f"if left < 0: {too_many}")
             if kind == "uuid":
                 source.emit(
                     f"end = pos + {count} * 16",
@@ -228,9 +234,6 @@ class DecoderWriter:
     def _elements(self, field: Field, kind: str, place: str, count: str, path: str) -> None:
         source = self.source
         items, item = source.fresh("items"), source.fresh("item")
-        if self._is_bounded:
-            too_many = self._fail(f"{path}: more than {REQUEST_ELEMENTS_MAX} elements in all")
-            source.emit(f"left -= {count}", f"if left < 0: {too_many}")
         source.emit(f"{place} = {items} = []")
         with source.block(f"for _ in range({count}):"):
             if field.struct_class is not None:
@@ -238,7 +241,7 @@ class DecoderWriter:
             else:
                 self._value(_PLAIN_ELEMENT, kind, item, path)
             self._flush()
-            source.emit(f"{items}.append({item})")
+            source.emit(f"{items}.append({item})", *(["yield"] if self.steps else []))
 
     def _nested(self, field: Field, place: str, nullable: bool, path: str) -> None:
         assert field.struct_class is not None
@@ -270,7 +273,10 @@ class DecoderWriter:
                 return
             stop = source.fresh("stop")
             tag = source.fresh("tag")
-            source.emit(f"{count}, pos = uvarint(data, pos - 1)")
+            too_many = self._fail(f"{path}: more than {TAGS_MAX} tagged fields")
+            source.emit(
+                f"{count}, pos = uvarint(data, pos - 1)", f"if {count} > {TAGS_MAX}: {too_many}"
+            )
             with source.block(f"for _ in range({count}):"):
                 source.emit(
                     f"{tag}, pos = uvarint(data, pos)",
@@ -287,7 +293,7 @@ class DecoderWriter:
                         source.emit(f"if pos != {stop}: {wrong}", "continue")
                 source.emit(f"pos = {stop}")
 
-    # How many bytes a value takes at the least, so that a count can be refused before it costs
+    # The fewest bytes that a value takes, so that an impossible count can be refused early
 
     def _smallest(self, field: Field, kind: str) -> int:
         if kind in FORMATS:

@@ -1,8 +1,8 @@
-"""Encoders as straight-line source, the mirror image of `decoding`.
+"""Writes encoders as straight-line source, the mirror image of `decoding`.
 
 A message becomes a list of small byte strings that is joined once at the end. Adjacent fields of
 fixed size are packed together with the count or empty tag section that follows them. Records are
-not joined: they leave as chunks of their own, so that they are neither copied nor even read.
+not joined: they are separate chunks, so that they are neither copied nor even read.
 """
 
 from __future__ import annotations
@@ -12,6 +12,7 @@ from struct import error
 from typing import Any
 
 from ottla.protocol.decoding import holds_records
+from ottla.protocol.errors import TooManyElements
 from ottla.protocol.schema import ZERO, Field, Message, Struct, shared_default
 from ottla.protocol.source import (
     FORMATS,
@@ -23,8 +24,11 @@ from ottla.protocol.source import (
 from ottla.protocol.uuids import UUID_SIZE, ZERO_UUID
 from ottla.protocol.wire import write_uvarint
 
-# Records up to this size are cheaper to copy than to send as a chunk of their own.
+# Records up to this size are cheaper to copy than to send as a separate chunk.
 JOINED_RECORDS_BYTES_MAX = 256
+# No response has more elements: it would take gigabytes to build.
+RESPONSE_ELEMENTS_MAX = 1_000_000
+STEP_STRINGS_MAX = 4_096
 _KEPT_STRINGS_MAX = 2048
 _KEPT_STRING_SIZE_MAX = 128
 _KEPT_ELEMENTS_MAX = 64
@@ -33,12 +37,13 @@ _ONE_BYTE_VARINTS = tuple(bytes((number,)) for number in range(128))
 
 
 class _Strings(dict[str | None, bytes]):
-    """Strings with their length in front, remembered: topic names come by again and again."""
+    """Strings with their length in front, cached: topic names are repeated again and again."""
 
-    def __init__(self, compact: bool, null: bytes | None) -> None:
+    def __init__(self, compact: bool, null: bytes | None, kept_max: int) -> None:
         super().__init__()
         self._compact = compact
         self._null = null
+        self._kept_max = kept_max
         self._restart()
 
     def _restart(self) -> None:
@@ -54,24 +59,31 @@ class _Strings(dict[str | None, bytes]):
         if size > STRING_SIZE_MAX:
             raise ValueError(f"a string of {size} bytes (at most {STRING_SIZE_MAX})")
         encoded = (write_uvarint(size + 1) if self._compact else size.to_bytes(2, "big")) + encoded
-        if size <= _KEPT_STRING_SIZE_MAX:
-            if len(self) >= _KEPT_STRINGS_MAX:
+        if size <= _KEPT_STRING_SIZE_MAX and self._kept_max:
+            if len(self) >= self._kept_max:
                 self._restart()
             self[text] = encoded
         return encoded
 
 
-# By (compact, nullable)
-_strings = {
-    (False, False): _Strings(False, None),
-    (False, True): _Strings(False, b"\xff\xff"),
-    (True, False): _Strings(True, None),
-    (True, True): _Strings(True, b"\0"),
-}
+def _every_kind(kept_max: int) -> dict[tuple[bool, bool], _Strings]:
+    """Return the caches by (compact, nullable)."""
+    return {
+        (False, False): _Strings(False, None, kept_max),
+        (False, True): _Strings(False, b"\xff\xff", kept_max),
+        (True, False): _Strings(True, None, kept_max),
+        (True, True): _Strings(True, b"\0", kept_max),
+    }
+
+
+_strings = _every_kind(_KEPT_STRINGS_MAX)
+_strings_not_kept = _every_kind(0)
+"""For messages of many elements: a few cached strings would keep all the memory around them, of a
+message that is gone, from being returned to the system."""
 
 
 class _ArrayWriters(dict[int, Any]):
-    """How to write some fixed values, a count and n adjacent values of one kind, by n."""
+    """Functions that write some fixed values, a count and n adjacent values of one kind, by n."""
 
     def __init__(self, before: str, compact: bool, layout: str) -> None:
         super().__init__()
@@ -108,10 +120,12 @@ def _bad_uuid(path: str, value: object) -> ValueError:
 
 
 class EncoderWriter:
-    """Writes `encode(message)` for one message in one version."""
+    """Writes `encode(message)` for one message in one version. With `steps` it writes a generator
+    that yields after each element of an array and returns what `encode` would."""
 
-    def __init__(self, cls: type[Message], version: int) -> None:
+    def __init__(self, cls: type[Message], version: int, *, steps: bool = False) -> None:
         self.cls = cls
+        self.steps = steps
         self.version = version
         self.flexible = cls.FLEXIBLE is not None and version >= cls.FLEXIBLE
         self.chunked = holds_records(cls)
@@ -123,27 +137,38 @@ class EncoderWriter:
             bad_uuid=_bad_uuid,
             joinable=frozenset((bytes, bytearray, memoryview)),
             zero_uuid=ZERO_UUID,
+            TooMany=TooManyElements,
             wrong_values=(error, TypeError, AttributeError, OverflowError),
         )
         self._pending: list[tuple[str, str]] = []
-        # The list that bytes go to; tagged fields are first written to one of their own.
+        # The list that bytes are appended to; tagged fields are first written to a list of their
+        # own.
         self._out = "out"
 
     def write(self) -> SourceWriter:
         source = self.source
         title = f"{self.cls.__name__} v{self.version}"
-        with source.block("def encode(message):"):
+        bound = f", left={RESPONSE_ELEMENTS_MAX}" if self._is_bounded else ""
+        with source.block(f"def encode(message{bound}):"):
             with source.block("try:"):
-                source.emit("out = []", *(["chunks = []"] if self.chunked else []))
+                source.emit("out = []", *(["chunks = []"] if self._has_chunks else []))
                 self._struct(self.cls, "message", title)
                 self._flush()
-                if self.chunked:
+                if self._has_chunks:
                     source.emit("if out: chunks.append(join(out))", "return chunks")
                 else:
                     source.emit("return [join(out)]")
             with source.block("except wrong_values as cause:"):
                 source.emit(f"raise ValueError(f'cannot encode {title}: {{cause}}') from cause")
         return source
+
+    @property
+    def _has_chunks(self) -> bool:
+        return self.chunked or self.steps
+
+    @property
+    def _is_bounded(self) -> bool:
+        return self.cls.__name__.endswith("Response")
 
     # Writing fixed sizes together
 
@@ -155,7 +180,7 @@ class EncoderWriter:
         self.source.emit(f"{self._out}.append({expression})")
 
     def _flush(self) -> None:
-        """Write all that is pending in one go; a varint can only be the last of it."""
+        """Write all pending fields at once; only the last of them can be a varint."""
         pending, self._pending = self._pending, []
         if not pending:
             return
@@ -179,7 +204,7 @@ class EncoderWriter:
         return f"{write}({values})"
 
     def _size(self, expression: str, nullable: bool, classic: str) -> str:
-        """Write the length or count of the value; null says so by its own number."""
+        """Write the length or count of the value; null has a number of its own."""
         size = self.source.fresh("n")
         number = f"len({expression}){' + 1' if self.flexible else ''}"
         if nullable:
@@ -207,7 +232,7 @@ class EncoderWriter:
             self._tags(sorted(tagged, key=lambda field: field.tag or 0), place, path)
 
     def _refuse(self, field: Field, value: str, path: str) -> None:
-        """What this version cannot carry must not be lost in silence."""
+        """Emit a check that refuses a value which this version cannot contain."""
         text = f"{path}: version {self.version} cannot carry it, and it is not the default"
         self.source.emit(f"if not ({self._is_default(field, value)}): raise ValueError({text!r})")
 
@@ -231,7 +256,8 @@ class EncoderWriter:
         elif kind in FORMATS:
             self._fixed(value, FORMATS[kind])
         elif kind == "string":
-            strings = self.source.name("strings", _strings[self.flexible, nullable])
+            by_kind = _strings_not_kept if self.steps else _strings
+            strings = self.source.name("strings", by_kind[self.flexible, nullable])
             self._add(f"{strings}[{value}]")
         elif kind == "bytes":
             local = self._local("octets", value)
@@ -250,7 +276,7 @@ class EncoderWriter:
         return local
 
     def _uuid(self, value: str, path: str) -> None:
-        # `struct` would pad or cut it without a word.
+        # `struct` would silently pad or cut it.
         local = self._local("uuid", value)
         self.source.emit(f"if len({local}) != 16: raise bad_uuid({path!r}, {local})")
         self._fixed(local, "16s")
@@ -276,15 +302,25 @@ class EncoderWriter:
         size = self._size(local, nullable, "i")
         item = source.fresh("item")
         some = f"if {size} > {1 if self.flexible else 0}:"
+        if self._is_bounded:
+            too_many = f"raise TooMany({f'{path}: more elements in all than allowed'!r})"
+            source.emit(f"left -= {size}", f"if left < 0: {too_many}")
         with source.block(some), source.block(f"for {item} in {local}:"):
             if field.struct_class is not None:
                 self._struct(field.struct_class, item, path)
             else:
                 self._value(_PLAIN_ELEMENT, kind, item, path)
             self._flush()
+            if self.steps:
+                if self._out == "out":
+                    # Join them as they come: joining all at the end would be one long step.
+                    full = f"if len(out) > {STEP_STRINGS_MAX}:"
+                    with source.block(full):
+                        source.emit("chunks.append(join(out))", "out.clear()")
+                source.emit("yield")
 
     def _plain_array(self, layout: str, local: str, nullable: bool) -> None:
-        """Packed together with the fixed values before it."""
+        """Write the array, packed together with the fixed values before it."""
         source = self.source
         pending, self._pending = self._pending, []
         before = "".join(entry for _, entry in pending)

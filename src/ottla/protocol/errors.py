@@ -1,22 +1,27 @@
-"""What can go wrong, by Kafka's numbers, and how we say it.
+"""Kafka's error codes, and the exceptions of the protocol.
 
 ValueError
   MalformedMessage   bytes that no correct peer would send
 Exception
-  KafkaError         an answer with an error code, on its way to or from a peer
+  KafkaError         an error code, sent to or received from a peer
 """
 
 from __future__ import annotations
 
 from enum import IntEnum
+from typing import Final, TypeVar
 
 
 class MalformedMessage(ValueError):
-    """The bytes cannot be the message they are said to be. The peer is at fault."""
+    """The bytes are not the message they should be. The peer is at fault."""
+
+
+class TooManyElements(MalformedMessage):
+    """A message has more array elements than the caller decodes or encodes in one go."""
 
 
 class ErrorCode(IntEnum):
-    """Every error code of the protocol: number, meaning, and whether trying again can help."""
+    """Every error code of the protocol: number, meaning, and whether a retry can help."""
 
     message: str
     retriable: bool
@@ -211,11 +216,17 @@ class ErrorCode(IntEnum):
 
     @classmethod
     def of(cls, code: int) -> ErrorCode:
-        """The member for a number from the wire; newer codes than ours become the catch-all."""
+        """Return the member for a number from the wire; UNKNOWN_SERVER_ERROR for codes that are
+        newer than these."""
         try:
             return cls(code)  # type: ignore[call-arg]
         except ValueError:
             return cls.UNKNOWN_SERVER_ERROR
+
+
+MESSAGE_CHARS_MAX: Final = 2_000
+"""Messages quote the invalid input, which may be a megabyte, but a string of a response must be
+shorter."""
 
 
 class KafkaError(Exception):
@@ -223,9 +234,19 @@ class KafkaError(Exception):
 
     def __init__(self, code: ErrorCode, message: str | None = None) -> None:
         self.code = code
-        self.message = code.message if message is None else message
+        self.message = code.message if message is None else message[:MESSAGE_CHARS_MAX]
         super().__init__(f"{code.name}: {self.message}")
 
     @property
     def retriable(self) -> bool:
         return self.code.retriable
+
+
+E = TypeVar("E", bound=KafkaError)
+
+
+def without_traceback(error: E) -> E:
+    """Remove the traceback of an error that is kept: it would keep everything that the functions in
+    it referred to, for example a batch decompressed to 100 MB."""
+    error.__traceback__ = error.__context__ = error.__cause__ = None
+    return error

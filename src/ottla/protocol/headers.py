@@ -1,4 +1,5 @@
-"""The frame around a message: a size, then a header. Hand-written, since every request pays it."""
+"""The frame around a message: a size, then a header. Written by hand, since every request needs
+it."""
 
 from __future__ import annotations
 
@@ -23,14 +24,14 @@ _RESPONSE_FRAME_START_FLEXIBLE = Struct(">iix")
 _read_request_start = _REQUEST_START.unpack_from
 _NEVER = 0x7FFF_FFFF
 
-# First flexible version by API key; an unknown key gets the oldest header, which every newer
-# one starts with, so that the request can at least be named when it is refused.
+# First flexible version by API key. An unknown key gets the oldest header, with which every newer
+# one starts, so that the request can at least be named when it is refused.
 _FLEXIBLE_FROM: dict[int, int] = {
     key: _NEVER if entry.flexible_from is None else entry.flexible_from
     for key, entry in APIS.items()
 }
-# The same for answers. Those to ApiVersions keep the oldest header in every version: the peer may
-# not know the version that it is answered in.
+# The same for responses. Those to ApiVersions have the oldest header in every version: the peer may
+# not know the version of its response.
 _RESPONSE_FLEXIBLE_FROM = {**_FLEXIBLE_FROM, int(ApiKey.API_VERSIONS): _NEVER}
 
 
@@ -45,7 +46,7 @@ _new_header = tuple.__new__
 
 
 def read_request_header(buffer: Buffer, position: int = 0) -> tuple[RequestHeader, int]:
-    """The header at `position` (after the frame's size), and where the message starts."""
+    """Return the header at `position` (after the frame's size), and where the message starts."""
     try:
         api_key, version, correlation_id, size = _read_request_start(buffer, position)
         position += 10
@@ -57,7 +58,7 @@ def read_request_header(buffer: Buffer, position: int = 0) -> tuple[RequestHeade
         elif size != -1:
             raise MalformedMessage(f"the client id has a length of {size}")
         if version >= _FLEXIBLE_FROM.get(api_key, _NEVER):
-            # No tag is defined for headers, so any there is comes from a newer peer.
+            # No tag is defined for headers, so a tag comes from a newer peer.
             position = skip_tags(buffer, position) if buffer[position] else position + 1
     except (error, IndexError, UnicodeDecodeError) as cause:
         raise MalformedMessage(f"not a request header: {cause}") from cause
@@ -70,7 +71,7 @@ def read_request_header(buffer: Buffer, position: int = 0) -> tuple[RequestHeade
 def read_response_header(
     buffer: Buffer, position: int, api_key: int, api_version: int
 ) -> tuple[int, int]:
-    """The correlation id, and where the message starts."""
+    """Return the correlation id, and where the message starts."""
     try:
         (correlation_id,) = _RESPONSE_START.unpack_from(buffer, position)
         position += 4
@@ -92,7 +93,7 @@ def response_header_version(api_key: int, api_version: int) -> int:
 def request_header_bytes(
     api_key: int, api_version: int, correlation_id: int, client_id: str | None
 ) -> bytes:
-    """The header alone, without the frame's size."""
+    """Return the header alone, without the frame's size."""
     name = b"" if client_id is None else client_id.encode()
     size = -1 if client_id is None else len(name)
     if size > 0x7FFF:
@@ -109,7 +110,7 @@ def frame_request(
     client_id: str | None,
     chunks: Sequence[Chunk],
 ) -> list[Chunk]:
-    """A whole request frame, ready to be sent."""
+    """Return a whole request frame, ready to be sent."""
     header = request_header_bytes(api_key, api_version, correlation_id, client_id)
     size = len(header) + sum(map(len, chunks))
     return _led_by(_RESPONSE_START.pack(size) + header, chunks)
@@ -118,7 +119,7 @@ def frame_request(
 def frame_response(
     api_key: int, api_version: int, correlation_id: int, chunks: Sequence[Chunk]
 ) -> list[Chunk]:
-    """A whole response frame, ready to be sent."""
+    """Return a whole response frame, ready to be sent."""
     size = 4 + sum(map(len, chunks))
     if api_version >= _RESPONSE_FLEXIBLE_FROM.get(api_key, _NEVER):
         start = _RESPONSE_FRAME_START_FLEXIBLE.pack(size + 1, correlation_id)
@@ -128,7 +129,7 @@ def frame_response(
 
 
 def _led_by(start: bytes, chunks: Sequence[Chunk]) -> list[Chunk]:
-    """Joined to the first chunk, since each chunk more is one more entry in the gather write."""
+    """Join the start to the first chunk, since each chunk is an entry in the gather write."""
     if chunks and type(chunks[0]) is bytes:
         return [start + chunks[0], *chunks[1:]]
     return [start, *chunks]

@@ -1,7 +1,7 @@
 """The notation in which messages are declared.
 
-A message is one class for all of its versions. A field says its Kafka type and, where it is not
-the plain case, in which versions it exists, where it may be null, its tag and its default:
+A message is one class for all of its versions. A field has its Kafka type and, if it differs from
+the default, the versions in which it exists, where it may be null, its tag and its default:
 
     class TopicProduceData(Struct):
         name: str = string("0-12")
@@ -31,7 +31,7 @@ ALL_VERSIONS = "0+"
 
 
 class _Zero:
-    """Stands for "the empty value of this type" where `None` would mean null."""
+    """Means "the empty value of this type", since `None` means null."""
 
     def __repr__(self) -> str:
         return "ZERO"
@@ -41,7 +41,7 @@ ZERO = _Zero()
 
 
 class Field:
-    """One declared field. `kind` is the Kafka type; arrays and structs name their `element`."""
+    """A declared field. `kind` is the Kafka type; arrays and structs name their `element`."""
 
     __slots__ = ("default", "element", "ignorable", "kind", "name", "nullable", "tag", "versions")
 
@@ -81,7 +81,7 @@ class Field:
 
 
 def in_versions(version: int, versions: str) -> bool:
-    """Whether `versions` ("3", "3+" or "3-5") holds `version`."""
+    """True if `versions` ("3", "3+" or "3-5") includes `version`."""
     if versions.endswith("+"):
         return version >= int(versions[:-1])
     first, _, last = versions.partition("-")
@@ -132,7 +132,7 @@ def octets(
     tag: int | None = None,
     ignorable: bool = False,
 ) -> bytes:
-    """Kafka's `bytes`: copied out of the input."""
+    """Kafka's `bytes`: copied from the input."""
     return cast(bytes, Field("bytes", versions, nullable, default, tag, ignorable))
 
 
@@ -203,7 +203,7 @@ class Struct(metaclass=StructMeta):
     if not TYPE_CHECKING:
 
         def __init__(self, **values: object) -> None:
-            # The first instance of a class pays for compiling its real constructor.
+            # The first instance of a class compiles its real constructor.
             cls = _declared_class(type(self))
             cls.__init__ = constructor(cls)
             self.__init__(**values)
@@ -223,7 +223,7 @@ class Struct(metaclass=StructMeta):
 class Message(Struct):
     """A whole message: a request, a response or a stored record.
 
-    `API_KEY` is the key of the API, or the type of the record; None where there is neither.
+    `API_KEY` is the key of the API, or the type of the record; None if there is neither.
     """
 
     API_KEY: ClassVar[int | None] = None
@@ -232,7 +232,7 @@ class Message(Struct):
 
 
 class _ReadOnly:
-    """What makes a shared default safe to share."""
+    """Forbids changes, so that a default value can be shared."""
 
     __slots__ = ()
 
@@ -244,7 +244,7 @@ class _ReadOnly:
 
 
 def _declared_class(cls: type[Struct]) -> type[Struct]:
-    """`cls` itself, or for a shared default the class that it imitates."""
+    """Return `cls` itself, or for a shared default the class that it imitates."""
     return cls.__mro__[2] if issubclass(cls, _ReadOnly) else cls
 
 
@@ -252,7 +252,8 @@ _shared_defaults: dict[type[Struct], Struct] = {}
 
 
 def shared_default(cls: type[Struct]) -> Struct:
-    """The one default value of a struct field: most answers carry several and change none."""
+    """Return the shared default value of a struct field: most responses contain several and change
+    none."""
     shared = _shared_defaults.get(cls)
     if shared is None:
         read_only = cast("type[Struct]", StructMeta(cls.__name__, (_ReadOnly, cls), {}))
@@ -264,7 +265,7 @@ def shared_default(cls: type[Struct]) -> Struct:
 
 
 def default_value(field: Field) -> object:
-    """A value for a field that was not given; arrays are fresh each time."""
+    """Return a value for a field that was not given; arrays are new each time."""
     if field.default is not ZERO:
         return field.default
     if field.kind == "array":
@@ -275,7 +276,8 @@ def default_value(field: Field) -> object:
 
 
 def default_source(field: Field, names: dict[str, object]) -> str:
-    """The default as an expression for generated code; adds what it refers to to `names`."""
+    """Return the default as an expression for generated code; adds the objects it refers to to
+    `names`."""
     if field.default is not ZERO:
         return repr(field.default)
     if field.kind == "array":
@@ -288,7 +290,7 @@ def default_source(field: Field, names: dict[str, object]) -> str:
 
 
 def constructor(cls: type[Struct]) -> Callable[..., None]:
-    """A keyword-only `__init__`, written out so that it runs at the speed of one by hand."""
+    """Return a keyword-only `__init__`, generated so that it is as fast as one written by hand."""
     names: dict[str, object] = {}
     parameters = []
     body = []

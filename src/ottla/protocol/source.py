@@ -1,4 +1,4 @@
-"""Writing Python source line by line, for the codecs that are compiled on first use."""
+"""Writes Python source line by line, for the codecs that are compiled on first use."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 from ottla.protocol.schema import Field
 
-# How `struct` spells the kinds of a fixed size.
+# The `struct` format of each kind of fixed size.
 FORMATS = {
     "bool": "?",
     "int8": "b",
@@ -20,12 +20,12 @@ FORMATS = {
     "float64": "d",
     "uuid": "16s",
 }
-# A longer string cannot be sent in the classic notation, so Kafka allows it in none.
+# A longer string cannot be sent in the classic format, so Kafka allows it in none.
 STRING_SIZE_MAX = 0x7FFF
 
 
 class SourceWriter:
-    """Lines of one function, and the objects that its names stand for."""
+    """The lines of one function, and the objects that its names refer to."""
 
     def __init__(self, title: str) -> None:
         self.title = title
@@ -46,12 +46,12 @@ class SourceWriter:
         self._depth -= 1
 
     def fresh(self, stem: str) -> str:
-        """A local name that nothing else uses."""
+        """Return an unused local name."""
         self._counter += 1
         return f"{stem}{self._counter}"
 
     def name(self, stem: str, value: Any) -> str:
-        """A global name for `value`; the same one when asked again."""
+        """Return a global name for `value`; the same one when asked again."""
         for known, there in self.names.items():
             if there is value:
                 return known
@@ -60,7 +60,7 @@ class SourceWriter:
         return name
 
     def shared(self, name: str, make: Callable[[], Any]) -> str:
-        """A global of this very name, made on first mention."""
+        """Return a global of this very name, made on first use."""
         if name not in self.names:
             self.names[name] = make()
         return name
@@ -74,7 +74,7 @@ class SourceWriter:
 
 
 def element_kind(field: Field) -> str:
-    """The kind of an array's elements."""
+    """Return the kind of an array's elements."""
     if field.struct_class is not None:
         return "struct"
     assert field.element is not None
@@ -83,5 +83,5 @@ def element_kind(field: Field) -> str:
 
 
 def format_name(prefix: str, layout: str) -> str:
-    """A readable global name for the packer or unpacker of this layout."""
+    """Return a readable global name for the packer or unpacker of this layout."""
     return prefix + layout.replace("16s", "u").replace("?", "t")

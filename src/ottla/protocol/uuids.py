@@ -12,7 +12,7 @@ UUID_SIZE = 16
 ZERO_UUID = bytes(UUID_SIZE)
 METADATA_TOPIC_ID = (1).to_bytes(UUID_SIZE, "big")
 
-# Directory ids that stand for a state instead of a directory, in partition records.
+# Directory ids in partition records that mean a state instead of a directory.
 MIGRATING_DIRECTORY = ZERO_UUID
 UNASSIGNED_DIRECTORY = (1).to_bytes(UUID_SIZE, "big")
 LOST_DIRECTORY = (2).to_bytes(UUID_SIZE, "big")
@@ -22,14 +22,14 @@ _FROM_URL_SAFE = bytes.maketrans(b"-_", b"+/")
 
 
 def to_text(uuid: bytes) -> str:
-    """The 22 characters by which Kafka's tools and files name this id."""
+    """Return the 22 characters by which Kafka's tools and files name this id."""
     if len(uuid) != UUID_SIZE:
         raise ValueError(f"a uuid has {UUID_SIZE} bytes, this has {len(uuid)}: {uuid!r}")
     return b2a_base64(uuid, newline=False).translate(_TO_URL_SAFE).rstrip(b"=").decode()
 
 
 def from_text(text: str) -> bytes:
-    """The id behind `to_text`'s 22 characters; padding is tolerated."""
+    """Return the id of the 22 characters of `to_text`; padding is tolerated."""
     try:
         encoded = text.encode("ascii").rstrip(b"=").translate(_FROM_URL_SAFE)
         uuid = a2b_base64(encoded + b"=" * (-len(encoded) % 4), strict_mode=True)
@@ -41,9 +41,9 @@ def from_text(text: str) -> bytes:
 
 
 def random_uuid(random: Random) -> bytes:
-    """A fresh version-4 id, which as text never looks like a command-line option.
+    """Return a new version-4 id, whose text never looks like a command-line option.
 
-    The version bits alone keep it clear of the reserved ids, which are all below 100.
+    The version bits alone distinguish it from the reserved ids, which are all below 100.
     """
     while True:
         number = random.getrandbits(128)

@@ -1,4 +1,4 @@
-"""The smallest pieces of the wire format: variable-length integers."""
+"""The smallest parts of the wire format: variable-length integers."""
 
 from __future__ import annotations
 
@@ -8,6 +8,9 @@ from ottla.protocol.errors import MalformedMessage
 # No length, count or tag may be larger; Kafka holds them in a signed 32-bit integer.
 UVARINT_MAX = 0x7FFF_FFFF
 
+# The most tags of one struct. Real ones have ten at most; skipping millions would take seconds.
+TAGS_MAX = 100
+
 _SMALL = tuple(
     bytes((number,)) if number < 0x80 else bytes((number & 0x7F | 0x80, number >> 7))
     for number in range(1024)
@@ -15,7 +18,8 @@ _SMALL = tuple(
 
 
 def uvarint(buffer: Buffer, position: int) -> tuple[int, int]:
-    """The unsigned varint at `position`, and the position after it; `IndexError` at the end."""
+    """Return the unsigned varint at `position`, and the position after it; raises `IndexError` at
+    the end."""
     byte = buffer[position]
     value = byte & 0x7F
     shift = 7
@@ -43,8 +47,10 @@ def write_uvarint(value: int) -> bytes:
 
 
 def skip_tags(buffer: Buffer, position: int) -> int:
-    """Past a section of tagged fields of which none is known."""
+    """Return the position after a section of unknown tagged fields."""
     count, position = uvarint(buffer, position)
+    if count > TAGS_MAX:
+        raise MalformedMessage(f"{count} tagged fields (at most {TAGS_MAX})")
     size = len(buffer)
     for _ in range(count):
         _, position = uvarint(buffer, position)

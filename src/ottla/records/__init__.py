@@ -1,18 +1,18 @@
-"""Record batches, format v2: the unit in which data travels, is stored and is replicated.
+"""Record batches, format v2: the unit in which data is sent, stored and replicated.
 
-A broker looks at the 61-byte header and the checksum, surveys records that are not compressed, and
-passes the rest on unopened; only clients, compaction, recompression and lookups by timestamp read
-the records inside. Everything here is pure: bytes in, bytes or typed values out.
+A broker reads the 61-byte header and the checksum, surveys uncompressed records, and passes the
+rest on unopened; only clients, compaction, recompression and lookups by timestamp read the records
+inside. Everything here is pure: bytes in, bytes or typed values out.
 
     header       the fixed part of a batch, read with one unpack and patched in place
-    crc          the CRC-32C that covers a batch
-    validation   what a producer may send, and the verdict on what it sent
-    rewriting    a batch changed on its way in: recompressed, or stamped with the time of the append
+    crc          the CRC-32C of a batch
+    validation   checks of what producers send
+    rewriting    changes of a batch before its append: recompression, append timestamps
     builder      records -> batch
     reader       batch -> records
     payload      the records inside a batch, varint by varint, and what is wrong with them
-    engine       what is done record by record where it has to be fast: `native`, which is compiled,
-                 or `pure`, its twin
-    compression  the four codecs, with a bound on what may come out
+    engine       fast loops over records: `native`, which is compiled, or `pure`, the same in
+                 Python
+    compression  the four codecs, with a bound on their output
     control      batches that brokers write for each other
 """

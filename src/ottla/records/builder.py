@@ -51,11 +51,11 @@ def build_batch(
     delete_horizon_ms: int | None = None,
     last_offset: int | None = None,
 ) -> bytes:
-    """One batch of `records`, whose offsets must rise.
+    """Build one batch of `records`, whose offsets must ascend.
 
     `base_offset` and `last_offset` are those of the first and last record unless given: compaction
-    keeps the range of a batch that lost records. `log_append_time` becomes the timestamp of every
-    record.
+    keeps the offset range of a batch that lost records. `log_append_time` becomes the timestamp of
+    every record.
     """
     if not records:
         raise ValueError("a batch needs at least one record")
@@ -90,7 +90,7 @@ def build_batch(
 
 
 def seal(header: BatchHeader, payload: bytes) -> bytes:
-    """Header and (compressed) records as one batch, with the right length and checksum."""
+    """Join header and (compressed) records to a batch, with the right length and checksum."""
     crc = crc32c(payload, crc32c(pack_checked_fields(header)))
     batch_length = HEADER_SIZE - LOG_OVERHEAD + len(payload)
     return pack_header(header._replace(batch_length=batch_length, crc=crc)) + payload
@@ -106,9 +106,9 @@ def seal_payload(
     base_sequence: int = NO_SEQUENCE,
     transactional: bool = False,
 ) -> bytearray:
-    """The batch that a producer sends: what the writer holds, with base offset 0.
+    """Build the batch that a producer sends: the writer's records, with base offset 0.
 
-    The writer stays as it is.
+    The writer is not changed.
     """
     if not writer.count:
         raise ValueError("a batch needs at least one record")
@@ -136,7 +136,7 @@ def seal_payload(
 
 
 def restamp(batch: bytearray, producer_id: int, producer_epoch: int, base_sequence: int) -> None:
-    """Give a built batch a new producer identity."""
+    """Set a new producer id, epoch and sequence in a built batch."""
     _PRODUCER.pack_into(batch, PRODUCER_POSITION, producer_id, producer_epoch, base_sequence)
     _set_crc(batch)
 

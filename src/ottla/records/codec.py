@@ -4,7 +4,7 @@ from enum import IntEnum
 
 
 class Codec(IntEnum):
-    """How the records of a batch are compressed: the low three bits of the batch attributes."""
+    """The compression of a batch's records: the low three bits of the batch attributes."""
 
     NONE = 0
     GZIP = 1

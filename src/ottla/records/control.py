@@ -1,7 +1,7 @@
-"""Control batches: what brokers write into logs for each other, and consumers skip.
+"""Control batches: brokers write them into logs for each other, and consumers skip them.
 
-A control record's key names its type (version int16, type int16); the value belongs to the type.
-The values of the quorum's records are messages of the protocol, so they come here encoded.
+A control record's key has its type (version int16, type int16); the value depends on the type. The
+values of the quorum's records are messages of the protocol, so they are passed in encoded.
 """
 
 import struct
@@ -21,7 +21,7 @@ _CURRENT_VERSION = 0
 
 
 class ControlType(IntEnum):
-    """The types of control record; an unknown one is to be ignored, not refused."""
+    """The types of control records; unknown ones must be ignored, not refused."""
 
     ABORT = 0
     COMMIT = 1
@@ -33,7 +33,7 @@ class ControlType(IntEnum):
 
 
 class EndTxnMarker(NamedTuple):
-    """The end of a transaction in one partition."""
+    """A transaction marker: the end of a transaction in one partition."""
 
     committed: bool
     coordinator_epoch: int
@@ -49,7 +49,7 @@ def control_batch(
     producer_epoch: int = NO_PRODUCER_EPOCH,
     transactional: bool = False,
 ) -> bytes:
-    """A control batch of (type, encoded value) records."""
+    """Build a control batch of (type, encoded value) records."""
     return build_batch(
         [
             Record(offset, timestamp_ms, _KEY.pack(_CURRENT_VERSION, kind), value)
@@ -73,7 +73,7 @@ def end_txn_marker(
     base_offset: int = 0,
     partition_leader_epoch: int = NO_LEADER_EPOCH,
 ) -> bytes:
-    """The marker that ends a producer's transaction in a partition."""
+    """Build the marker that ends a producer's transaction in a partition."""
     kind = ControlType.COMMIT if committed else ControlType.ABORT
     return control_batch(
         [(kind, _END_TXN_VALUE.pack(_CURRENT_VERSION, coordinator_epoch))],
@@ -89,7 +89,7 @@ def end_txn_marker(
 def leader_change_batch(
     message: bytes, *, leader_epoch: int, timestamp_ms: int, base_offset: int = 0
 ) -> bytes:
-    """The first batch of a quorum leader; `message` is its encoded LeaderChangeMessage."""
+    """Build the first batch of a quorum leader; `message` is its encoded LeaderChangeMessage."""
     return control_batch(
         [(ControlType.LEADER_CHANGE, message)],
         timestamp_ms=timestamp_ms,
@@ -99,7 +99,7 @@ def leader_change_batch(
 
 
 def control_type(record: Record) -> ControlType | None:
-    """The type of a control record, None for one that a later version of Kafka defines."""
+    """Return the type of a control record; None if a later version of Kafka defines it."""
     version, number = _unpack(_KEY, record.key, "key")
     if version < 0:
         raise _broken(f"the version of a control record key is {version}")
@@ -110,7 +110,7 @@ def control_type(record: Record) -> ControlType | None:
 
 
 def read_end_txn_marker(record: Record) -> EndTxnMarker:
-    """What an ABORT or COMMIT record says."""
+    """Decode an ABORT or COMMIT record."""
     kind = control_type(record)
     if kind not in (ControlType.ABORT, ControlType.COMMIT):
         raise _broken(f"a control record of type {kind} does not end a transaction")
@@ -121,7 +121,7 @@ def read_end_txn_marker(record: Record) -> EndTxnMarker:
 
 
 def _unpack(layout: struct.Struct, data: bytes | None, part: str) -> tuple[int, int]:
-    # Later versions may append fields: only what is too short is wrong.
+    # Later versions may append fields: only data that is too short is wrong.
     if data is None or len(data) < layout.size:
         found = "nothing" if data is None else f"{len(data)} bytes"
         raise _broken(f"the {part} of a control record needs {layout.size} bytes, found {found}")

@@ -1,8 +1,7 @@
 """CRC-32C (Castagnoli), the checksum of every batch.
 
-The native function reads any contiguous buffer where it lies, with the processor's own
-instruction: about 0.2 us for 1 KB, so that checking each batch on its way in costs next to
-nothing.
+The native function reads any contiguous buffer in place, with the processor's own instruction:
+about 0.2 us for 1 KB, so that checking each produced batch costs next to nothing.
 """
 
 from collections.abc import Callable
@@ -18,8 +17,8 @@ Crc32c: TypeAlias = Callable[..., int]
 
 
 def _native_function() -> Crc32c:
-    # The package pulls in its command line and the metadata of all packages when imported: 60 ms
-    # and 7 MB that a broker does not need for one function. So its extension is loaded alone.
+    # Importing the package loads its command line and the metadata of all packages: 60 ms and 7 MB
+    # that a broker does not need for one function. So only its extension is loaded.
     package = find_spec("crc32c")
     if package is not None and package.submodule_search_locations:
         name = "crc32c._crc32c"
@@ -37,5 +36,5 @@ _crc32c = _native_function()
 
 
 def crc32c(buffer: Buffer, start: int = 0) -> int:
-    """The checksum of `buffer`, or of it and the bytes before it whose checksum is `start`."""
+    """Return the checksum of `buffer`, or of it and preceding bytes with the checksum `start`."""
     return _crc32c(buffer, start)

@@ -1,4 +1,4 @@
-"""The one exception of this room."""
+"""The exceptions of this package."""
 
 from collections.abc import Sequence
 
@@ -6,10 +6,9 @@ from ottla.protocol.errors import ErrorCode, KafkaError
 
 
 class InvalidBatch(KafkaError):
-    """A batch that must not be stored or cannot be read; `code` is what a producer is told.
+    """A batch that must not be stored or cannot be read; `code` is the producer's error code.
 
-    `record_errors` names the single records at fault as (index in the batch, reason), where the
-    fault is theirs.
+    `record_errors` names single invalid records as (index in the batch, reason), if there are any.
     """
 
     def __init__(
@@ -20,3 +19,7 @@ class InvalidBatch(KafkaError):
     ) -> None:
         super().__init__(code, message)
         self.record_errors = list(record_errors)
+
+
+class OpensTooLarge(InvalidBatch):
+    """The decompressed batch exceeds the limit."""

@@ -1,6 +1,6 @@
 """The fixed 61 bytes at the front of a batch.
 
-The leader sets base offset and leader epoch, so the checksum leaves them out.
+The leader sets base offset and leader epoch, so the checksum does not cover them.
 
     base offset            int64     the offset of the first record
     batch length           int32     bytes after this field
@@ -10,7 +10,7 @@ The leader sets base offset and leader epoch, so the checksum leaves them out.
     attributes             int16     bits 0-2 codec, 3 log append time, 4 transactional,
                                      5 control, 6 delete horizon
     last offset delta      int32     last offset - base offset
-    base timestamp         int64     records hold differences to it; if bit 6 is set, it is
+    base timestamp         int64     records hold deltas to it; if bit 6 is set, it is
                                      the delete horizon
     max timestamp          int64     of all records; the append time if bit 3 is set
     producer id            int64     -1: not idempotent
@@ -30,16 +30,16 @@ from ottla.records.errors import InvalidBatch
 
 HEADER_SIZE = 61
 LOG_OVERHEAD = 12
-"""Bytes before and including the length field: a batch is this much longer than its length says."""
+"""Bytes up to and including the length field: the size of a batch is its length plus this."""
 LEADER_EPOCH_POSITION = 12
 MAGIC_POSITION = 16
 CRC_POSITION = 17
 CHECKED_FROM = 21
-"""Where the bytes under the checksum begin."""
+"""The position from which on the checksum covers the bytes."""
 ATTRIBUTES_LOW_BYTE_POSITION = 22
 MAX_TIMESTAMP_POSITION = 35
 PRODUCER_POSITION = 43
-"""Where producer id, epoch and base sequence are, one after the other."""
+"""The position of producer id, epoch and base sequence, which follow each other."""
 MAGIC = 2
 NO_TIMESTAMP = -1
 NO_PRODUCER_ID = -1
@@ -63,7 +63,7 @@ _INT32 = struct.Struct(">i")
 _SIZE_AT_8 = struct.Struct(">8xi")
 
 unpack_header = _FIELDS.unpack_from
-"""The fields of `BatchHeader` as a plain tuple, for code that counts microseconds."""
+"""Return the fields of `BatchHeader` as a plain tuple, for code in which microseconds count."""
 
 
 class BatchHeader(NamedTuple):
@@ -85,7 +85,7 @@ class BatchHeader(NamedTuple):
 
     @property
     def size(self) -> int:
-        """Bytes of the whole batch, header included."""
+        """The size of the whole batch, header included."""
         return LOG_OVERHEAD + self.batch_length
 
     @property
@@ -124,7 +124,8 @@ class BatchHeader(NamedTuple):
 
     @property
     def delete_horizon_ms(self) -> int | None:
-        """When tombstones in this batch may go; set by the first compaction that saw them."""
+        """When tombstones in this batch may be removed; set by the first compaction that saw
+        them."""
         return self.base_timestamp if self.attributes & DELETE_HORIZON_BIT else None
 
     @property
@@ -133,14 +134,14 @@ class BatchHeader(NamedTuple):
 
     @property
     def last_sequence(self) -> int:
-        """Sequences wrap from 2^31 - 1 to 0."""
+        """The last sequence. Sequences wrap from 2^31 - 1 to 0."""
         if self.base_sequence == NO_SEQUENCE:
             return NO_SEQUENCE
         return (self.base_sequence + self.last_offset_delta) % _SEQUENCE_MODULUS
 
 
 def read_header(buffer: Buffer, position: int = 0) -> BatchHeader:
-    """The header at `position`; it is only there, what it says may still be nonsense."""
+    """Return the header at `position`, not validated."""
     try:
         return tuple.__new__(BatchHeader, unpack_header(buffer, position))
     except struct.error:
@@ -152,17 +153,18 @@ def read_header(buffer: Buffer, position: int = 0) -> BatchHeader:
 
 
 def pack_header(header: BatchHeader) -> bytes:
-    """The 61 bytes of a header, with the checksum it carries."""
+    """Return the 61 bytes of a header, with the checksum it contains."""
     return _FIELDS.pack(*header)
 
 
 def pack_checked_fields(header: BatchHeader) -> bytes:
-    """The part of the header that the checksum covers (from the attributes on)."""
+    """Return the part of the header that the checksum covers (from the attributes on)."""
     return _CHECKED_FIELDS.pack(header.attributes, *header[6:])
 
 
 def batches(buffer: Buffer) -> Iterator[tuple[BatchHeader, memoryview]]:
-    """Every whole batch in `buffer` with its bytes, unchecked; a cut-off tail is left out."""
+    """Yield every whole batch in `buffer` with its bytes, unchecked; a partial one at the end is
+    left out."""
     view = memoryview(buffer)
     position, end = 0, len(view)
     while end - position >= HEADER_SIZE:
@@ -202,11 +204,13 @@ def set_place(
 
 
 def place_prefix(batch_length: int, base_offset: int, leader_epoch: int) -> bytes:
-    """The first 16 bytes of a placed batch, to go before `batch[16:]` if that is read-only."""
+    """Return the first 16 bytes of an appended batch, to precede `batch[16:]` if that is
+    read-only."""
     return _PREFIX.pack(base_offset, batch_length, leader_epoch)
 
 
 def batch_size_at(buffer: Buffer, position: int = 0) -> int:
-    """The size of the batch at `position` by its length field alone (12 bytes must be there)."""
+    """Return the size of the batch at `position` by its length field alone (12 bytes must be
+    there)."""
     length: int = _SIZE_AT_8.unpack_from(buffer, position)[0]
     return LOG_OVERHEAD + length

@@ -1,13 +1,13 @@
-"""What compaction keeps of the records of a batch."""
+"""The result of compaction for the records of a batch."""
 
 from typing import NamedTuple
 
 
 class KeptRecords(NamedTuple):
     mask: bytes
-    """A byte for each record: 1 if it stays."""
+    """A byte for each record: 1 if it is kept."""
     kept: int
     has_tombstones: bool
-    """Among those that stay."""
+    """True if tombstones are among the kept records."""
     without_key: int
-    """Gone because they have none."""
+    """The number of records removed because they have no key."""

@@ -1,8 +1,6 @@
-"""The records inside a batch, decompressed: the plain way to write and to read them, by which every
-faster one is measured.
+"""Writes and reads the records inside a batch, decompressed: the reference for all faster code.
 
-The loops that have to be fast are in `engine`. Where compiled code finds damage, this module is run
-for the words.
+The fast loops are in `engine`. If compiled code finds damage, this module is run to describe it.
 
     record  = size varint, attributes int8, timestamp delta varlong, offset delta varint,
               key length varint (-1: null), key, value length varint (-1: null), value,
@@ -13,12 +11,15 @@ Varints are zigzag: the sign is the lowest bit.
 """
 
 from collections.abc import Iterable, Iterator
+from typing import cast
 
+from ottla.buffers import Buffer
 from ottla.protocol.errors import ErrorCode
 from ottla.records.errors import InvalidBatch
 from ottla.records.record import Headers, Record
 
-_RECORD_BYTES_MIN = 7
+RECORD_BYTES_MIN = 7
+"""Length, attributes, two deltas, two null lengths and the count of headers, one byte each."""
 _VARINT_BYTES_MAX = 10
 _LAST_VARINT_BYTE_MAX = 1
 _ONE_BYTE = tuple(bytes((value,)) for value in range(0x80))
@@ -29,7 +30,7 @@ INT64_MIN, INT64_MAX = -(1 << 63), (1 << 63) - 1
 
 
 def encode_records(records: Iterable[Record], base_offset: int, base_timestamp: int) -> bytes:
-    """The records as they stand in an uncompressed batch with this base offset and timestamp."""
+    """Return the records as in an uncompressed batch with this base offset and timestamp."""
     payload = bytearray()
     for offset, timestamp, key, value, headers in records:
         body = b"".join(
@@ -55,13 +56,13 @@ def decode_records(
     base_timestamp: int,
     append_time: int | None = None,
 ) -> Iterator[Record]:
-    """The `count` records that fill `payload`; `append_time` replaces all their timestamps.
+    """Yield the `count` records that fill `payload`; `append_time` replaces all their timestamps.
 
-    One at a time: a small compressed batch can hold millions of records of 7 bytes, which would
-    take gigabytes as objects.
+    They are yielded one at a time: a small compressed batch can hold millions of records of 7
+    bytes, which would take gigabytes as objects.
     """
     end = len(payload)
-    if not 0 <= count * _RECORD_BYTES_MIN <= end:
+    if not 0 <= count * RECORD_BYTES_MIN <= end:
         raise damaged(f"{count} records cannot lie in {end} bytes")
     if not INT64_MIN <= base_offset <= INT64_MAX - INT32_MAX:
         raise damaged(f"the base offset {base_offset} leaves no room for the offsets after it")
@@ -69,7 +70,7 @@ def decode_records(
 
 
 def explain_damage(
-    payload: bytes,
+    payload: Buffer,
     count: int,
     base_offset: int,
     base_timestamp: int,
@@ -77,7 +78,8 @@ def explain_damage(
     index: int,
     position: int,
 ) -> InvalidBatch:
-    """What is wrong with the record number `index`, which begins at `position`, or after it."""
+    """Return the error of record number `index`, which begins at `position`, or of one after it."""
+    payload = cast("bytes", payload)  # a view suffices, because the decoded records are discarded
     try:
         decode_records(payload, count, base_offset, base_timestamp)
         for _ in _decode(payload, count, base_offset, base_timestamp, append_time, index, position):
@@ -97,8 +99,8 @@ def _decode(
     position: int = 0,
 ) -> Iterator[Record]:
     # One loop without calls for one-byte varints: a call for each would double the time. A slice
-    # over the end comes out short without an error, so the check of the end position at the bottom
-    # is what catches every wrong length.
+    # past the end is short without an error, so the check of the end position at the bottom catches
+    # every wrong length.
     new_record = tuple.__new__
     try:
         for _ in range(index, count):
@@ -175,9 +177,9 @@ def _decode_headers(payload: bytes, position: int) -> tuple[Headers, int]:
         length, position = _signed(payload, position)
         if length < 0:
             raise damaged(f"a header key has length {length}")
-        # Kafka's clients replace what is not UTF-8; a strange header must not make its record
+        # Kafka's clients replace what is not UTF-8; an invalid header must not make its record
         # unreadable.
-        key = payload[position : position + length].decode(errors="replace")
+        key = str(payload[position : position + length], "utf-8", "replace")
         length, position = _signed(payload, position + length)
         if length < 0:
             headers.append((key, None))
@@ -185,12 +187,12 @@ def _decode_headers(payload: bytes, position: int) -> tuple[Headers, int]:
             headers.append((key, payload[position : position + length]))
             position += length
     if position > len(payload):
-        raise IndexError  # like every other length that runs over the end
+        raise IndexError  # like every other length past the end
     return tuple(headers), position
 
 
 def encode_headers(headers: Headers) -> bytes:
-    """The count of headers, and the headers."""
+    """Return the count of headers, and the headers."""
     parts = [varint(len(headers))]
     for key, value in headers:
         name = key.encode()
@@ -200,7 +202,7 @@ def encode_headers(headers: Headers) -> bytes:
 
 
 def varint(value: int) -> bytes:
-    """A number of at most 64 bits, zigzag."""
+    """Encode a number of at most 64 bits, zigzag."""
     raw = value << 1 if value >= 0 else ~(value << 1)
     if raw < 0x80:
         return _ONE_BYTE[raw]
@@ -220,7 +222,7 @@ def _signed(payload: bytes, position: int) -> tuple[int, int]:
 
 
 def read_varint(payload: bytes, position: int) -> tuple[int, int]:
-    """The varint at `position` before the zigzag is undone, and the position after it."""
+    """Return the varint at `position` before the zigzag is undone, and the position after it."""
     first = payload[position]
     if first < 0x80:
         return first, position + 1
@@ -239,5 +241,5 @@ def read_varint(payload: bytes, position: int) -> tuple[int, int]:
 
 
 def damaged(message: str) -> InvalidBatch:
-    """The error for records that are not as the format wants them."""
+    """Return the error for records that violate the format."""
     return InvalidBatch(ErrorCode.INVALID_RECORD, f"the records of a batch are damaged: {message}")

@@ -1,4 +1,4 @@
-"""One record."""
+"""A record."""
 
 from typing import NamedTuple, TypeAlias
 

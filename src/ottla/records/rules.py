@@ -1,17 +1,16 @@
-"""What the configuration of a topic asks of the batches sent to it."""
+"""The rules of a topic's configuration for the batches sent to it."""
 
 from dataclasses import dataclass, field
 from typing import Literal
 
 from ottla.records.codec import Codec
-from ottla.records.compression import DECOMPRESSED_BYTES_MAX
 
 INT64_MAX = (1 << 63) - 1
 
 
 @dataclass(frozen=True, slots=True)
 class ProduceRules:
-    """Built once when a topic's configuration changes, read for every batch.
+    """Created when a topic's configuration changes, read for every batch.
 
     `compression` None keeps the producer's codec (`compression.type=producer`).
     """
@@ -23,10 +22,9 @@ class ProduceRules:
     compression: Codec | None = None
     compression_level: int | None = None
     compacted: bool = False
-    decompressed_bytes_max: int = DECOMPRESSED_BYTES_MAX
     log_append_time: bool = field(init=False)
     reads_records: bool = field(init=False)
-    """Whether a rule can be checked only by opening the batch: the slow path."""
+    """True if a rule can be checked only by opening the batch: the slow path."""
 
     def __post_init__(self) -> None:
         log_append_time = self.timestamp_type == "LogAppendTime"

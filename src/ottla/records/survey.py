@@ -1,4 +1,4 @@
-"""What is to be known of all records of a batch together."""
+"""A summary of all records of a batch."""
 
 from typing import NamedTuple
 
@@ -7,10 +7,10 @@ NO_EARLIEST = (1 << 63) - 1
 
 class Survey(NamedTuple):
     earliest: int
-    """The lowest timestamp, but for -1 which means: none. `NO_EARLIEST` if no record has one."""
+    """The lowest timestamp, ignoring -1, which means none. `NO_EARLIEST` if no record has one."""
     latest: int
-    """The highest timestamp, -1 at least."""
+    """The highest timestamp, at least -1."""
     is_consecutive: bool
-    """Whether the offsets count up from the base offset without a gap."""
+    """True if the offsets count up from the base offset without a gap."""
     has_keys: bool
-    """Whether every record has one."""
+    """True if every record has a key."""

@@ -1,9 +1,9 @@
-"""What a producer may send: the verdict on a batch before it is appended.
+"""Validates what producers send, before a batch is appended.
 
-The common batch is judged in a few microseconds: `check_produced` looks at its header and checksum,
-`must_open` at its records as far as that can be done at once. Whatever is not plainly right goes
-through `_judge`, which makes every check by itself and in Kafka's order, so that a client gets the
-code Kafka would give; or through `open_produced`, which looks at the records one by one.
+A usual batch takes a few microseconds: `check_produced` checks its header and checksum, `must_open`
+its records as far as that can be done at once. Any other batch goes through `_judge`, which makes
+each check separately and in Kafka's order, so that a client gets the code that Kafka would give; or
+through `open_produced`, which checks the records one by one.
 """
 
 from ottla.buffers import Buffer
@@ -27,6 +27,14 @@ from ottla.records.header import (
     batch_size_at,
     unpack_header,
 )
+from ottla.records.header_fields import (
+    ATTRIBUTES,
+    BASE_TIMESTAMP,
+    BATCH_LENGTH,
+    MAX_TIMESTAMP,
+    RECORD_COUNT,
+)
+from ottla.records.payload import RECORD_BYTES_MIN
 from ottla.records.record_checks import obeys
 from ottla.records.rewriting import (
     is_as_claimed,
@@ -47,33 +55,36 @@ __all__ = [
 ]
 
 ZSTD_PRODUCE_VERSION_MIN = 7
-RECORD_BYTES_MIN = 7
-"""Length, attributes, two deltas, two null lengths and the count of headers, one byte each."""
+SURVEYED_BYTES_MAX = 4 * 1024 * 1024
+"""The most that is surveyed at once: more would block the loop for too long."""
 _LEGACY_BATCH_SIZE_MIN = LOG_OVERHEAD + 14
 _REFUSED_BITS = CONTROL_BIT | LOG_APPEND_TIME_BIT
 _LZ4, _ZSTD = int(Codec.LZ4), int(Codec.ZSTD)
 
 
 def must_open(header: BatchHeader, batch: Buffer, rules: ProduceRules, now_ms: int) -> bool:
-    """Whether the verdict on a batch that `check_produced` let pass, or the batch as the topic
-    wants it, needs its records one by one: then `open_produced` is to be called, in a thread.
+    """True if the records of a batch that passed `check_produced` must be checked or rewritten one
+    by one: then call `open_produced`, in a thread.
 
-    Compiled code surveys uncompressed records on the spot, which takes about as long as the
-    checksum; where one of them is not whole, this raises `InvalidBatch`.
+    Compiled code surveys uncompressed records at once, which takes about as long as the checksum,
+    unless there are very many; if one of them is incomplete, this raises `InvalidBatch`.
     """
-    if needs_rewrite(header, rules):
+    if needs_rewrite(header, rules) or header[BATCH_LENGTH] > SURVEYED_BYTES_MAX:
         return True
-    if NATIVE and not header[5] & CODEC_MASK:
-        payload = memoryview(batch)[HEADER_SIZE : LOG_OVERHEAD + header[1]]
-        found = survey_records(payload, header[12], header[7])
+    if NATIVE and not header[ATTRIBUTES] & CODEC_MASK:
+        payload = memoryview(batch)[HEADER_SIZE : LOG_OVERHEAD + header[BATCH_LENGTH]]
+        found = survey_records(payload, header[RECORD_COUNT], header[BASE_TIMESTAMP])
         return not (is_as_claimed(header, found, rules) and obeys(found, rules, now_ms))
     if rules.reads_records:
         return True
-    return header[8] - now_ms > rules.timestamp_after_max_ms and not rules.log_append_time
+    return (
+        header[MAX_TIMESTAMP] - now_ms > rules.timestamp_after_max_ms and not rules.log_append_time
+    )
 
 
 def check_produced(records: memoryview, rules: ProduceRules, produce_version: int) -> BatchHeader:
-    """The header of the one batch in `records`, checked as far as it goes without opening it.
+    """Return the header of the single batch in `records`, checked as far as possible without
+    opening it.
 
     Bytes after the batch that form no further batch are ignored, so store `records[:header.size]`.
     """
@@ -135,7 +146,8 @@ def _judge(
 
 
 def _check_shape(records: memoryview, produce_version: int) -> None:
-    """Exactly one batch, of a format and codec that this version of the request may carry."""
+    """Raise unless there is exactly one batch, of a format and codec that this request version
+    allows."""
     if not _holds_batch(records):
         raise _invalid(
             f"a produce request needs a whole batch for each partition, but the {len(records)} "
@@ -154,7 +166,7 @@ def _check_shape(records: memoryview, produce_version: int) -> None:
 
 
 def _holds_batch(view: memoryview) -> bool:
-    """Whether a whole batch of any format begins here; raises if what begins cannot be one."""
+    """True if a whole batch of any format begins here; raises if the bytes cannot be a batch."""
     if len(view) < LOG_OVERHEAD:
         return False
     size = batch_size_at(view)

@@ -1,4 +1,4 @@
-"""Clock, disk, network and tasks: the only room with a window to the operating system.
+"""Clock, disk, network and tasks: the only package with access to the operating system.
 
-The protocols live here beside their real implementations; `ottla.sim` has the simulated ones.
+The protocols are here beside their real implementations; `ottla.sim` has the simulated ones.
 """

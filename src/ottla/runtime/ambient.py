@@ -1,4 +1,4 @@
-"""The world that a client finds itself in when it is given none."""
+"""The runtime that a client uses if it is given none."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ if TYPE_CHECKING:
 
 
 def new_runtime() -> Runtime:
-    """Of the running loop's world: a loop that is a world of its own, as a simulation's, says so
-    by having `new_runtime`. Whoever asked closes it."""
+    """Create a runtime for the running loop. A loop with a runtime of its own, such as a
+    simulation's, has a method `new_runtime`. The caller closes the runtime."""
     make = getattr(asyncio.get_running_loop(), "new_runtime", None)
     if make is not None:
         made: Runtime = make()

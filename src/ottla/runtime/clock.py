@@ -1,4 +1,4 @@
-"""Time. Nothing outside `runtime/` reads a clock of its own, so that a simulation can own it."""
+"""Time. Nothing outside `runtime/` reads a clock directly, so that a simulation can control it."""
 
 from __future__ import annotations
 

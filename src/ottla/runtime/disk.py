@@ -1,4 +1,4 @@
-"""Files. What storage may ask of a disk, as protocols that the OS and the simulation both serve.
+"""Files: the operations of storage, as protocols that the OS and the simulation both implement.
 
 Every call is synchronous; callers move the ones that may block for long (`File.sync`, loading,
 deleting) into a thread with `Runtime.in_thread`. Errors are `OSError`, as the OS raises them.
@@ -26,33 +26,34 @@ class Mapping(Protocol):
 
 
 class File(Protocol):
-    """An open file, used at explicit offsets only: there is no cursor to disturb."""
+    """An open file, used at explicit offsets only: there is no cursor."""
 
     path: str
 
     def fileno(self) -> int:
-        """The OS descriptor, for `sendfile`. A simulated file answers -1."""
+        """The OS descriptor, for `sendfile`. A simulated file returns -1."""
         ...
 
     def size(self) -> int: ...
 
     def read_at(self, offset: int, length: int) -> bytes:
-        """Up to `length` bytes; fewer only at the end of the file."""
+        """Return up to `length` bytes; fewer only at the end of the file."""
         ...
 
     def write_at(self, offset: int, buffers: Sequence[Buffer]) -> int:
-        """Write all of `buffers` at `offset` (gathering, retrying short writes); the byte count.
+        """Write all of `buffers` at `offset` (gathering, retrying short writes); return the byte
+        count.
 
-        On `OSError` an unknown part of the bytes may lie in the file.
+        After an `OSError` an unknown part of the bytes may be in the file.
         """
         ...
 
     def truncate(self, size: int) -> None:
-        """Cut, or extend with zeros (sparse), to exactly `size` bytes."""
+        """Truncate, or extend with zeros (sparse), to exactly `size` bytes."""
         ...
 
     def sync(self) -> None:
-        """Return once every byte written so far survives power loss."""
+        """Return once every byte written so far survives a power failure."""
         ...
 
     def map(self, size: int) -> Mapping:
@@ -78,13 +79,14 @@ class Disk(Protocol):
     def is_dir(self, path: str) -> bool: ...
 
     def list_dir(self, path: str) -> list[str]:
-        """Names of the entries, sorted, so that behaviour never depends on the file system."""
+        """Return the names of the entries, sorted, so that behaviour never depends on the file
+        system."""
         ...
 
     def make_dirs(self, path: str) -> None: ...
 
     def rename(self, source: str, target: str) -> None:
-        """Atomic; replaces a file at `target`."""
+        """Rename atomically; replaces a file at `target`."""
         ...
 
     def remove(self, path: str) -> None: ...
@@ -92,7 +94,7 @@ class Disk(Protocol):
     def remove_tree(self, path: str) -> None: ...
 
     def sync_dir(self, path: str) -> None:
-        """Make creations, renames and removals in this folder survive power loss."""
+        """Make creations, renames and removals in this folder survive a power failure."""
         ...
 
     def size(self, path: str) -> int: ...
@@ -108,7 +110,7 @@ class Disk(Protocol):
         ...
 
     def space(self, path: str) -> tuple[int, int]:
-        """(total, usable) bytes of the volume that holds `path`."""
+        """Return (total, usable) bytes of the volume that holds `path`."""
         ...
 
     def lock(self, path: str) -> Lock:
@@ -117,7 +119,7 @@ class Disk(Protocol):
 
 
 class FileSlice:
-    """A range of bytes of a file on its way to a socket, never read into Python."""
+    """A range of bytes of a file that is sent to a socket without being read into Python."""
 
     __slots__ = ("count", "file", "offset")
 
@@ -130,7 +132,7 @@ class FileSlice:
         return self.count
 
     def read(self) -> bytes:
-        """The bytes themselves, where a copy is wanted (recompression, down-conversion, tests)."""
+        """Read the bytes, if a copy is needed (recompression, down-conversion, tests)."""
         return self.file.read_at(self.offset, self.count)
 
     def __repr__(self) -> str:

@@ -1,8 +1,8 @@
-"""Sockets. What the server and the clients may ask of a network.
+"""Sockets: the operations of the server and the clients on a network.
 
-The seam is a non-blocking stream socket and readiness callbacks, because that is the fastest thing
-the event loop offers: no transport, no protocol object and no copy stands between the kernel and
-the request parser.
+The interface is a non-blocking stream socket with readiness callbacks, because that is the fastest
+thing the event loop offers: there is no transport, no protocol object and no copy between the
+kernel and the request parser.
 """
 
 from __future__ import annotations
@@ -23,13 +23,13 @@ class Socket(Protocol):
     def recv_into(self, buffer: memoryview) -> int: ...
 
     def send(self, buffers: Sequence[Buffer], more: bool = False) -> int:
-        """Gather-write; may take fewer bytes than given. `more` says that the next send follows at
-        once, so that both may travel in one packet."""
+        """Gather-write; may take fewer bytes than given. `more`: the next send follows at once, so
+        both may travel in one packet."""
         ...
 
     def send_file(self, part: FileSlice) -> int:
         """Copy from the file to the socket inside the kernel; may take fewer bytes than given, and
-        takes none where the file has ended."""
+        takes none if the file has ended."""
         ...
 
     def on_readable(self, callback: Callable[[], None] | None) -> None:
@@ -45,7 +45,7 @@ class Socket(Protocol):
 
 class Listener(Protocol):
     address: tuple[str, int]
-    """Where it listens: the port that was picked when 0 was asked for."""
+    """The address it listens on: with the actual port if 0 was requested."""
 
     def pause(self) -> None:
         """Leave new connections in the kernel's queue (used at a connection limit)."""
@@ -57,8 +57,7 @@ class Listener(Protocol):
 
 
 class BufferSizes(NamedTuple):
-    """Of the kernel's buffers of a socket, in bytes; -1 leaves them to the OS, which sizes them by
-    what the connection needs."""
+    """Sizes of a socket's kernel buffers in bytes; -1 lets the OS choose them."""
 
     send: int = -1
     receive: int = -1
@@ -69,7 +68,7 @@ LEFT_TO_OS: Final = BufferSizes()
 
 class Network(Protocol):
     def host_name(self) -> str:
-        """A name by which this machine can be reached, told to clients where none is configured."""
+        """Return a name by which this machine can be reached, for clients if none is configured."""
         ...
 
     def listen(
@@ -81,7 +80,8 @@ class Network(Protocol):
         backlog: int = 50,
         buffers: BufferSizes = LEFT_TO_OS,
     ) -> Listener:
-        """`OSError` where the address cannot be had. An empty host means every interface."""
+        """Listen on an address; raises `OSError` if that is impossible. An empty host means every
+        interface."""
         ...
 
     async def connect(self, host: str, port: int) -> Socket:

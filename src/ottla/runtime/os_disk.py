@@ -17,11 +17,11 @@ IOV_MAX = os.sysconf("SC_IOV_MAX") if "SC_IOV_MAX" in os.sysconf_names else 1024
 if sys.platform == "darwin":
 
     def sync_data(fd: int) -> None:
-        """Plain fsync on macOS stops at the drive's cache; only this command empties it."""
+        """Plain fsync on macOS stops at the drive's cache; only this command flushes it."""
         fcntl.fcntl(fd, fcntl.F_FULLFSYNC)
 
 else:
-    # fdatasync leaves out timestamps only: a grown size is needed to find the data, so it is kept.
+    # fdatasync skips only timestamps: a grown size is needed to find the data, so it is synced.
     sync_data = os.fdatasync
 
 
@@ -54,12 +54,12 @@ class OsMapping:
         try:
             self._memory.close()
         except BufferError:
-            # Somebody still holds a slice of the view: the pages go when that slice does.
+            # A slice of the view still exists: the pages are freed with it.
             pass
 
 
 class OsFile:
-    """One descriptor. Closing is idempotent; use after closing is an `OSError` (bad descriptor)."""
+    """A descriptor. Closing is idempotent; use after closing is an `OSError` (bad descriptor)."""
 
     __slots__ = ("_fd", "path")
 
@@ -80,7 +80,7 @@ class OsFile:
         return self._read_rest(data, offset, length)
 
     def _read_rest(self, data: bytes, offset: int, length: int) -> bytes:
-        """A short read is the end of the file only when the next one brings nothing."""
+        """Read on: a short read is the end of the file only if the next one returns nothing."""
         parts = [data]
         got = len(data)
         while got < length and (more := os.pread(self._fd, length - got, offset + got)):
@@ -137,7 +137,7 @@ def _byte_count(buffer: Buffer) -> int:
 
 
 def _skip(buffers: list[memoryview], count: int) -> list[memoryview]:
-    """What is left of `buffers` after their first `count` bytes."""
+    """Return the rest of `buffers` after their first `count` bytes."""
     for index, buffer in enumerate(buffers):
         if count < len(buffer):
             return [buffer[count:], *buffers[index + 1 :]]
@@ -155,7 +155,7 @@ class OsLock:
         try:
             fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
             if sys.platform == "linux":
-                # flock tells two of us apart even inside one process; a JVM broker takes record
+                # flock distinguishes two nodes even inside one process. A JVM broker takes record
                 # locks, which flock does not see, so both kinds are held.
                 fcntl.lockf(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
         except OSError as error:
@@ -171,7 +171,7 @@ class OsLock:
 
 
 class OsDisk:
-    """Every path is taken as given; relative ones are relative to the working directory."""
+    """Paths are used as given; relative ones are relative to the working directory."""
 
     def open(self, path: str, *, create: bool = False) -> File:
         flags = os.O_RDWR | os.O_CLOEXEC | (os.O_CREAT if create else 0)

@@ -1,10 +1,9 @@
-"""TCP on raw non-blocking sockets and the event loop's readiness callbacks, nothing between."""
+"""TCP on raw non-blocking sockets with the event loop's readiness callbacks, without transports."""
 
 from __future__ import annotations
 
 import asyncio
 import errno
-import logging
 import os
 import socket
 from collections.abc import Callable, Sequence
@@ -12,19 +11,20 @@ from functools import partial
 from typing import Any
 
 from ottla.buffers import Buffer
+from ottla.logs import get_logger
 from ottla.runtime.disk import FileSlice
 from ottla.runtime.network import LEFT_TO_OS, BufferSizes, Listener, Socket
 from ottla.runtime.os_disk import IOV_MAX
 from ottla.runtime.racing import AllFailed, first_of
 
-log = logging.getLogger("ottla.network")
+log = get_logger("ottla.network")
 
 ACCEPTS_PER_WAKEUP_MAX = 64
 ACCEPT_PAUSE_S = 1.0
-"""How long to leave the queue alone when the machine has no descriptor or memory to spare."""
+"""How long to stop accepting when the machine has no descriptor or memory left."""
 
 NEXT_ADDRESS_AFTER_S = 0.25
-"""A host with several addresses: the next one is tried beside the first when that is so slow."""
+"""If a host has several addresses, the next one is tried in parallel after this time."""
 
 PORT_ATTEMPTS_MAX = 20
 _EXHAUSTED = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
@@ -32,7 +32,7 @@ _ADDRESS_ABSENT = frozenset({errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT})
 
 AddressInfo = tuple[int, int, int, str, Any]
 
-_MORE = getattr(socket, "MSG_MORE", 0)  # Linux only; elsewhere a packet more is sent
+_MORE = getattr(socket, "MSG_MORE", 0)  # Linux only; elsewhere one more packet is sent
 
 
 class OsSocket:
@@ -94,7 +94,7 @@ class OsSocket:
         self._writing = callback is not None
 
     def close(self) -> None:
-        # The loop must forget the descriptor before the OS may hand its number to somebody else.
+        # The loop must forget the descriptor before the OS may reuse its number.
         self.on_readable(None)
         self.on_writable(None)
         self._fd = -1
@@ -105,7 +105,7 @@ class OsSocket:
 
 
 class OsListener:
-    """One port on every address its host name stands for."""
+    """Listens on one port of every address of its host name."""
 
     def __init__(
         self,
@@ -154,7 +154,7 @@ class OsListener:
             self._loop.remove_reader(sock.fileno())
 
     def _accept_ready(self, listening: socket.socket) -> None:
-        # Bounded, so that a flood of connections cannot keep the loop from those it has.
+        # Bounded, so that a flood of connections cannot keep the loop from existing ones.
         for _ in range(ACCEPTS_PER_WAKEUP_MAX):
             if self._paused or listening.fileno() < 0:
                 return
@@ -182,7 +182,7 @@ class OsListener:
             connected.close()
 
     def _pause_exhausted(self, error: OSError) -> None:
-        """The queue stays readable, so watching on would spin: look again in a while instead."""
+        """Stop watching for a while: the queue stays readable, so watching on would spin."""
         log.error(
             "cannot accept on %s:%d: %s; trying again in %g s (raise the limit of open files?)",
             *self.address,
@@ -211,7 +211,7 @@ class OsNetwork:
         try:
             socket.getaddrinfo(name, None)
         except OSError:
-            # A name that not even this machine can resolve would help no client.
+            # A name that not even this machine can resolve is useless for clients.
             log.warning("the host name %s does not resolve: telling clients localhost", name)
             return "localhost"
         return name
@@ -234,7 +234,7 @@ class OsNetwork:
             try:
                 sockets = _bind_all(list(dict.fromkeys(infos)), host, port, backlog, buffers)
             except OSError as error:
-                # A port picked for the first address may be taken on the second: pick again.
+                # A port chosen for the first address may be taken on the second: choose again.
                 if error.errno != errno.EADDRINUSE or attempts == 0:
                     raise
             else:
@@ -250,7 +250,7 @@ class OsNetwork:
         try:
             return await first_of(attempts, stagger_s=NEXT_ADDRESS_AFTER_S, discard=_close)
         except AllFailed as failed:
-            raise failed.errors[0] from None
+            raise _telling(failed.errors) from None
 
     async def _connect_to(self, info: AddressInfo) -> Socket:
         family, kind, protocol, _, address = info
@@ -264,6 +264,13 @@ class OsNetwork:
             raise
 
 
+def _telling(errors: Sequence[BaseException]) -> BaseException:
+    """The first error, but for those of addresses that this machine cannot have: where it has no
+    IPv6, "localhost" may still name ::1, which says nothing about the other side."""
+    said = (error for error in errors if getattr(error, "errno", None) not in _ADDRESS_ABSENT)
+    return next(said, errors[0])
+
+
 def _close(connected: Socket) -> None:
     connected.close()
 
@@ -271,7 +278,7 @@ def _close(connected: Socket) -> None:
 def _bind_all(
     infos: Sequence[AddressInfo], host: str, port: int, backlog: int, buffers: BufferSizes
 ) -> list[socket.socket]:
-    """Listen on each address with one port; an address this machine lacks is passed over."""
+    """Listen on each address with the same port; addresses that this machine lacks are skipped."""
     sockets: list[socket.socket] = []
     absent: OSError | None = None
     try:
@@ -303,7 +310,7 @@ def _bind(info: AddressInfo, port: int, backlog: int, buffers: BufferSizes) -> s
         sock.setblocking(False)
         sock.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
         if family == socket.AF_INET6:
-            # Each family has a socket of its own; a dual one would collide with the IPv4 one.
+            # Each family has its own socket; a dual one would collide with the IPv4 one.
             sock.setsockopt(socket.IPPROTO_IPV6, socket.IPV6_V6ONLY, 1)
         # Accepted connections inherit these, and the window is settled before they are accepted.
         if buffers.send > 0:

@@ -1,9 +1,8 @@
-"""The real world: one event loop, a few threads, the machine's clock, disk and network."""
+"""The real runtime: one event loop, a few threads, the machine's clock, disk and network."""
 
 from __future__ import annotations
 
 import asyncio
-import logging
 import random
 import resource
 import signal
@@ -11,6 +10,7 @@ from collections.abc import Awaitable, Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any, TypeVar
 
+from ottla.logs import get_logger
 from ottla.runtime.clock import Clock, SystemClock
 from ottla.runtime.disk import Disk
 from ottla.runtime.network import Network
@@ -19,7 +19,7 @@ from ottla.runtime.os_network import OsNetwork
 from ottla.runtime.runtime import Timer
 from ottla.runtime.worker import ChildWorker, Worker
 
-log = logging.getLogger("ottla.runtime")
+log = get_logger("ottla.runtime")
 
 T = TypeVar("T")
 
@@ -30,7 +30,7 @@ OPEN_FILES_WANTED = 1_048_576
 
 
 class OsRuntime:
-    """Build it inside a running event loop; it belongs to that loop."""
+    """Create it inside a running event loop; it belongs to that loop."""
 
     def __init__(self, *, threads_max: int = THREADS_MAX) -> None:
         self.loop = asyncio.get_running_loop()
@@ -40,6 +40,7 @@ class OsRuntime:
         self.random: random.Random = random.SystemRandom()
         self._threads = ThreadPoolExecutor(threads_max, thread_name_prefix="ottla")
         self._tasks: dict[asyncio.Task[object], None] = {}
+        self._stop_signals: list[signal.Signals] = []
         self.open_files_max = raise_open_files_limit()
 
     def call_later(self, delay_s: float, callback: Callable[..., object], *args: Any) -> Timer:
@@ -71,23 +72,49 @@ class OsRuntime:
             task.cancel()
         await asyncio.gather(*tasks, return_exceptions=True)
         try:
-            # In a thread: work that is still running may need the loop to get to its end.
+            # In a thread: work that is still running may need the loop to finish.
             await asyncio.to_thread(self._threads.shutdown)
         except RuntimeError:
             # The interpreter is ending (a client closed by atexit, or by a thread that outlives the
-            # main one): it gives no threads any more, and has waited for those there were.
+            # main one): it starts no threads any more, and has waited for the existing ones.
             self._threads.shutdown(wait=False)
+        for number in self._stop_signals:
+            # Everything is closed. One more signal must not change the exit code.
+            signal.signal(number, signal.SIG_IGN)
 
-    def on_stop_signal(self, callback: Callable[[], object]) -> None:
-        """Call back on Ctrl-C and SIGTERM instead of dying of them."""
-        for number in (signal.SIGINT, signal.SIGTERM):
-            self.loop.add_signal_handler(number, callback)
+    def on_stop_signal(
+        self, stop: Callable[[], object], hurry: Callable[[], object] = lambda: None
+    ) -> None:
+        """Call `stop` on Ctrl-C, SIGTERM and the end of the terminal instead of terminating, and
+        `hurry` on each further signal. A SIGHUP is not a further one: kernel and shell both send
+        it."""
+        self._stop_signals = stop_signals()
+        asked = False
+
+        def handle(number: int, _: object) -> None:
+            nonlocal asked
+            if not asked:
+                asked = True
+                self.loop.call_soon_threadsafe(stop)
+            elif number != signal.SIGHUP:
+                self.loop.call_soon_threadsafe(hurry)
+
+        # Not by the loop, which would restore the default handlers before everything has ended.
+        for number in self._stop_signals:
+            signal.signal(number, handle)
+
+
+def stop_signals() -> list[signal.Signals]:
+    """Return the signals that ask a process to stop. SIGHUP is not among them if it is ignored:
+    `nohup` lets a process outlive its terminal."""
+    hangs_up = signal.getsignal(signal.SIGHUP) is not signal.SIG_IGN
+    return [signal.SIGINT, signal.SIGTERM, *([signal.SIGHUP] if hangs_up else [])]
 
 
 def raise_open_files_limit() -> int:
-    """Ask for as many descriptors as the OS allows this process; the limit now in force.
+    """Raise the limit of open files as far as the OS allows; return the limit now in force.
 
-    A broker holds one a segment and one a connection, and the usual default is 1,024.
+    A broker holds a descriptor per segment and per connection, and the usual default is 1,024.
     """
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     wanted = OPEN_FILES_WANTED if hard == resource.RLIM_INFINITY else hard
@@ -108,13 +135,13 @@ async def _serve(main: Callable[[OsRuntime], Coroutine[Any, Any, T]]) -> T:
 
 
 def run(main: Callable[[OsRuntime], Coroutine[Any, Any, T]]) -> T:
-    """Run `main` on a new event loop of the fastest kind here, and close the runtime after it."""
+    """Run `main` on a new event loop of the fastest kind available, then close the runtime."""
     with asyncio.Runner(loop_factory=new_event_loop) as runner:
         return runner.run(_serve(main))
 
 
 def new_event_loop() -> asyncio.AbstractEventLoop:
-    """Of the fastest kind that is installed."""
+    """Create an event loop of the fastest kind that is installed."""
     try:
         import uvloop
     except ImportError:

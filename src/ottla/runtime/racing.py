@@ -1,4 +1,4 @@
-"""The first of several attempts that succeeds, where each alone might hang."""
+"""Returns the first of several attempts that succeeds, if each alone might hang."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ T = TypeVar("T")
 
 
 class AllFailed(Exception):
-    """No attempt succeeded; what became of each is in `errors`, in their order."""
+    """No attempt succeeded; `errors` has the error of each, in their order."""
 
     def __init__(self, errors: Sequence[BaseException]) -> None:
         super().__init__("; ".join(map(str, errors)))
@@ -23,9 +23,10 @@ async def first_of(
     stagger_s: float,
     discard: Callable[[T], object],
 ) -> T:
-    """Begin the next attempt as soon as one has failed, or has said nothing for `stagger_s`.
+    """Start the next attempt as soon as one has failed, or after `stagger_s` without a result.
 
-    The others end with the first success; a result that comes too late is given to `discard`.
+    The others are cancelled at the first success; a result that comes too late is passed to
+    `discard`.
     """
     tasks: list[asyncio.Task[T]] = []
     winner: asyncio.Task[T] | None = None

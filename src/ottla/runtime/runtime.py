@@ -1,4 +1,4 @@
-"""The one object through which the rest of Ottla reaches the world."""
+"""The single object through which the rest of Ottla accesses the outside world."""
 
 from __future__ import annotations
 
@@ -23,21 +23,21 @@ class Runtime(Protocol):
     disk: Disk
     network: Network
     open_files_max: int
-    """How many descriptors this process may have: files and connections share them."""
+    """The most descriptors that this process may have: files and connections share them."""
     random: random.Random
-    """The only source of chance (topic ids, session ids, jitter); seeded in a simulation."""
+    """The only source of randomness (topic ids, session ids, jitter); seeded in a simulation."""
 
     def call_later(self, delay_s: float, callback: Callable[..., object], *args: Any) -> Timer: ...
 
     def call_soon(self, callback: Callable[..., object], *args: Any) -> None: ...
 
     def in_thread(self, function: Callable[..., T], *args: Any) -> Awaitable[T]:
-        """Run blocking work beside the loop. Starts at once; await it for the result."""
+        """Run blocking work in a thread. It starts at once; await it for the result."""
         ...
 
     async def start_worker(self, module: str) -> Worker | None:
-        """A child process that runs `module` (see `runtime.worker`); None where this world has no
-        processes. Raises `WorkerDied`."""
+        """Start a child process that runs `module` (see `runtime.worker`); None if this runtime has
+        no processes. Raises `WorkerDied`."""
         ...
 
     def spawn(self, coroutine: Coroutine[Any, Any, object], *, name: str) -> None:
@@ -45,5 +45,5 @@ class Runtime(Protocol):
         ...
 
     async def close(self) -> None:
-        """Cancel what was spawned and end the threads."""
+        """Cancel the spawned tasks and end the threads."""
         ...

@@ -1,4 +1,4 @@
-"""TLS for clients: whom to trust, who we are, and what a failure means.
+"""TLS for clients: trusted authorities, the client's own certificate, and errors.
 
 The stream itself is in `tls_socket`; it works over any `Socket`.
 """
@@ -17,7 +17,7 @@ Context = ssl.SSLContext
 
 
 class BadTlsFile(TlsError):
-    """A file of certificates or keys that is not there, or not one."""
+    """A file of certificates or keys that does not exist or is invalid."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,7 +33,7 @@ class TlsFiles:
 
 
 def client_context(files: TlsFiles) -> Context:
-    """Reads the files; `BadTlsFile` names the one that is wrong."""
+    """Read the files; raises `BadTlsFile` that names the invalid one."""
     context = ssl.create_default_context(ssl.Purpose.SERVER_AUTH)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.check_hostname = files.check_hostname
@@ -75,10 +75,10 @@ def _read(path: str) -> bytes:
 
 
 async def start_tls(socket: Socket, context: Context, server_name: str) -> Socket:
-    """Shake hands over a connected socket, and speak TLS on it from now on.
+    """Make the TLS handshake over a connected socket and return the encrypted socket.
 
-    `TlsError` where TLS itself fails, another `OSError` where the connection does; the socket is
-    closed then. The caller bounds the time.
+    Raises `TlsError` if TLS itself fails, another `OSError` if the connection does; the socket is
+    then closed. The caller bounds the time.
     """
     secured = TlsSocket(socket, context, server_name, asyncio.get_running_loop())
     try:

@@ -1,9 +1,9 @@
-"""A stream encrypted by TLS, with the face of the plain socket under it.
+"""A stream encrypted by TLS, with the interface of the plain socket under it.
 
-OpenSSL works on memory here: what comes from the socket is fed to it, what it has to say is handed
-to the socket. So readiness is not quite the socket's own. Bytes may wait decrypted although nothing
-more comes from the wire, and the callback must know of them; and encrypted bytes that the kernel
-does not take now are held, and sent when it does.
+OpenSSL works on memory here: bytes from the socket are fed to it, and its output is passed to the
+socket. So readiness differs from the socket's own. Decrypted bytes may be waiting although nothing
+more comes from the network, and the callback must be called for them; and encrypted bytes that the
+kernel does not take now are kept, and sent when it does.
 """
 
 from __future__ import annotations
@@ -19,25 +19,25 @@ from ottla.runtime.disk import FileSlice
 from ottla.runtime.network import Socket
 
 RECORD_BYTES = 16 << 10
-"""The most that one TLS record carries."""
+"""The most that one TLS record contains."""
 SENT_AT_ONCE_BYTES = 16 * RECORD_BYTES
 CALLS_PER_WAKEUP_MAX = 16
 
 
 class TlsError(OSError):
-    """TLS itself failed: not the connection, and trying again will not help."""
+    """TLS itself failed, not the connection: a retry will not help."""
 
 
 class CertificateRefused(TlsError):
-    """The certificate of the peer is not one to trust."""
+    """The certificate of the peer is not trusted."""
 
 
 class NotTls(TlsError):
-    """The peer speaks something else."""
+    """The peer does not use TLS."""
 
 
 class TlsSocket:
-    """The side of the client. Shake hands before anything else."""
+    """The client's side. Call `handshake` before anything else."""
 
     def __init__(
         self,
@@ -71,7 +71,7 @@ class TlsSocket:
                 await self._arrival()
                 continue
             except ssl.SSLError as error:
-                self._push_last()  # the peer is told why
+                self._push_last()  # tells the peer why
                 raise _in_words(error) from error
             self._push()
             return
@@ -97,7 +97,7 @@ class TlsSocket:
                 space = buffer[filled:]
                 count = cast(int, self._tls.read(len(space), space))
             except ssl.SSLWantReadError:
-                self._push()  # what TLS itself has to answer
+                self._push()  # answers of TLS itself
                 if filled:
                     return filled
                 self._pull()
@@ -107,7 +107,7 @@ class TlsSocket:
                 raise _in_words(error) from error
             else:
                 filled += count
-                if count == 0:  # the peer has said goodbye
+                if count == 0:  # the peer has closed TLS
                     return filled
         self._more_inside = True
         return filled
@@ -133,7 +133,7 @@ class TlsSocket:
             self._readable()
             if not self._more_inside:
                 return
-        self._loop.call_soon(self._raw_readable)  # others may have their turn first
+        self._loop.call_soon(self._raw_readable)  # let other work run first
 
     # Writing
 
@@ -160,7 +160,7 @@ class TlsSocket:
             raise _in_words(error) from error
 
     def send_file(self, part: FileSlice) -> int:
-        """There is no way past this process for bytes that it has to encrypt."""
+        """Send a part of a file. The bytes must be read, because they have to be encrypted."""
         count = min(part.count, SENT_AT_ONCE_BYTES)
         return self.send([os.pread(part.file.fileno(), count, part.offset)])
 
@@ -173,7 +173,7 @@ class TlsSocket:
         try:
             self._push()
         except OSError:
-            self._unsent = memoryview(b"")  # the reader will see that the connection is lost
+            self._unsent = memoryview(b"")  # the reader will notice that the connection is lost
         if self._unsent:
             return
         if self._writable is not None:
@@ -182,7 +182,7 @@ class TlsSocket:
             self._raw.on_writable(None)
 
     def _push(self) -> None:
-        """Hand encrypted bytes to the socket, as many as it takes."""
+        """Pass encrypted bytes to the socket, as many as it takes."""
         while self._unsent or self._outgoing.pending:
             if not self._unsent:
                 self._unsent = memoryview(self._outgoing.read())
@@ -200,7 +200,7 @@ class TlsSocket:
         try:
             self._tls.unwrap()
         except (ssl.SSLError, ValueError):
-            pass  # it writes the goodbye, and does not get the peer's at once
+            pass  # it writes the closing message, and does not wait for the peer's
         self._push_last()
         self._raw.close()
 

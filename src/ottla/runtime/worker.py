@@ -1,7 +1,7 @@
-"""A child process that works through jobs, for work that would hold the interpreter's lock.
+"""A child process that runs jobs, for work that would hold the interpreter's lock.
 
-Both ends are here. Messages are pickled: both processes run the same code, and nobody else has the
-pipes. Whoever goes away, the other one notices: a child without a parent ends at once, since it
+Both ends are here. Messages are pickled: both processes run the same code, and no other process has
+the pipes. Each side notices when the other is gone: a child without a parent ends at once, since it
 must not go on changing files that a new parent may take over.
 """
 
@@ -20,22 +20,22 @@ from typing import Any, BinaryIO, Protocol
 
 _SIZE = struct.Struct(">I")
 CHILD_NICENESS = 10
-"""Background work gives way to the broker where both want the processor."""
+"""Background work gives way to the broker when both need the processor."""
 
 
 class WorkerDied(Exception):
-    """The child is gone: killed, or it could not be started."""
+    """The child is gone: it was killed, or could not be started."""
 
 
 class Worker(Protocol):
     def send(self, message: object) -> None: ...
 
     def receive(self) -> Any:
-        """Blocks, so call it in a thread. Raises `WorkerDied`."""
+        """Return the next message. Blocks, so call it in a thread. Raises `WorkerDied`."""
         ...
 
     def close(self) -> None:
-        """End it at once, whatever it does. May be called while `receive` waits."""
+        """Kill it at once. May be called while `receive` waits."""
         ...
 
     def join(self) -> None:
@@ -47,7 +47,7 @@ class ChildWorker:
     """The parent's end."""
 
     def __init__(self, module: str) -> None:
-        # The child must find this very code, wherever this process got it from.
+        # The child must find the same code as this process.
         environment = os.environ | {
             "PYTHONPATH": os.pathsep.join(path for path in sys.path if path)
         }
@@ -57,7 +57,7 @@ class ChildWorker:
                 stdin=subprocess.PIPE,
                 stdout=subprocess.PIPE,
                 env=environment,
-                start_new_session=True,  # Ctrl-C is for the parent, which then ends the child.
+                start_new_session=True,  # Ctrl-C is for the parent, which then ends the child
             )
         except OSError as error:
             raise WorkerDied(f"cannot start {module}: {error}") from error
@@ -88,7 +88,7 @@ class ChildWorker:
         self._process.wait()
 
     def _reap(self) -> None:
-        """Waiting takes a moment that the event loop does not have."""
+        """Wait in a thread, because the event loop must not block."""
         self._process.wait()
         for pipe in (self._process.stdin, self._process.stdout):
             if pipe is not None:
@@ -99,15 +99,16 @@ class ChildWorker:
 
 
 def serve(work: Callable[[Any], Iterator[object]]) -> None:
-    """The child's end: for each message do the work and send what it yields.
+    """The child's end: do the work for each message and send what it yields.
 
-    After each answer the parent's word is waited for, so that no more than one is on its way.
+    After each answer it waits for a message of the parent, so that at most one answer is in flight.
     """
     try:
         os.nice(CHILD_NICENESS)
     except OSError:
         pass
-    answers, sys.stdout = sys.stdout.buffer, sys.stderr  # A stray print must not get in between.
+    # a stray print must not mix with the answers
+    answers, sys.stdout = sys.stdout.buffer, sys.stderr
     inbox: SimpleQueue[Any] = SimpleQueue()
     threading.Thread(target=_listen, args=(inbox,), daemon=True).start()
     while True:
@@ -117,7 +118,7 @@ def serve(work: Callable[[Any], Iterator[object]]) -> None:
 
 
 def pause(seconds: float) -> None:
-    """For work that was asked to be slow."""
+    """Sleep, for work that was asked to be slow."""
     time.sleep(seconds)
 
 
@@ -126,7 +127,7 @@ def _listen(inbox: SimpleQueue[Any]) -> None:
         while True:
             inbox.put(_read(sys.stdin.buffer))
     finally:
-        os._exit(0)  # The parent is gone or has enough of us.
+        os._exit(0)  # the parent is gone or has closed this process
 
 
 def _write(pipe: Any, message: object) -> None:

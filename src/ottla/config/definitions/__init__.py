@@ -1,5 +1,5 @@
-"""Every broker key of Kafka 4.3, one table a concern. Tables of other resources (`topic`, `group`,
-`client_metrics`) stand beside them and are imported where they are needed."""
+"""Every broker key of Kafka 4.3, one table per subject. Tables of other resources (`topic`,
+`group`, `client_metrics`) are beside them and are imported where they are needed."""
 
 from typing import Final
 

@@ -1,4 +1,4 @@
-"""Keys of the log: folders, segments, retention, flushing, compaction, what batches may be."""
+"""Keys of the log: folders, segments, retention, flushing, compaction, limits of batches."""
 
 from typing import Final
 
@@ -106,5 +106,5 @@ low class create.topic.policy.class.name
 low class alter.config.policy.class.name
     Class that may refuse a configuration change.
 medium list cordoned.log.dirs = (list)
-    Folders that take no new partitions.
+    Folders that take no new partitions; `*` for all of them.
 """)

@@ -1,4 +1,4 @@
-"""Keys of the node: who it is, its controllers, the metadata log, metrics."""
+"""Keys of the node: its identity, its controllers, the metadata log, metrics."""
 
 from typing import Final
 

@@ -1,4 +1,4 @@
-"""Keys of quotas. The last three have no place in a file: they are only set at run time."""
+"""Keys of quotas."""
 
 from typing import Final
 
@@ -30,3 +30,13 @@ medium long follower.replication.throttled.rate = 9223372036854775807 (at least 
 medium long replica.alter.log.dirs.io.max.bytes.per.second = 9223372036854775807 (at least 0)
     Bytes a second for moving replicas between folders.
 """)
+
+RUN_TIME_ONLY: Final = frozenset(
+    {
+        "leader.replication.throttled.rate",
+        "follower.replication.throttled.rate",
+        "replica.alter.log.dirs.io.max.bytes.per.second",
+    }
+)
+"""Keys that are not for files: they are set while a broker runs, and DescribeConfigs lists them
+only if they are set."""

@@ -1,1 +1,1 @@
-"""What coordinators store in their internal topics: keys and values."""
+"""The keys and values of the records in the coordinators' internal topics."""

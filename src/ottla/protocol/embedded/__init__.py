@@ -1,1 +1,1 @@
-"""Data that other messages carry as plain bytes."""
+"""Structures that other messages contain as plain bytes."""

@@ -1,1 +1,1 @@
-"""The messages of every API, one module an API, imported when needed."""
+"""The messages of every API, one module per API, imported when needed."""

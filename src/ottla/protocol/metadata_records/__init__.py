@@ -1,1 +1,1 @@
-"""The records of the metadata log, one module a record."""
+"""The records of the metadata log, one module per record."""

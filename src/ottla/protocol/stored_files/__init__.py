@@ -1,1 +1,1 @@
-"""Files beside the log that have a declared form."""
+"""Files beside the log that have a declared format."""

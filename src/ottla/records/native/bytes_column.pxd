@@ -1,4 +1,4 @@
-"""A column of bytes or null, growing: offsets, data and validity as Arrow lays them out."""
+"""A growing column of bytes or null: offsets, data and validity in Arrow's layout."""
 
 from libc.stdint cimport int32_t, uint8_t
 from libc.string cimport memcpy
@@ -20,13 +20,13 @@ cdef struct Column:
 
 
 cdef inline bint begin(Column* column) noexcept nogil:
-    """Of a column that is all zeros."""
+    """Start a column that is all zeros."""
     cdef int32_t zero = 0
     return put_bytes(&column.offsets, &zero, 4)
 
 
 cdef inline bint put_row(Column* column, const Span* span) noexcept nogil:
-    """False if there is no memory; then nothing has changed."""
+    """Add a row; False if there is no memory, and then nothing has changed."""
     cdef Py_ssize_t size = max(span.size, <Py_ssize_t>0)
     cdef int32_t end
     if not (
@@ -48,7 +48,7 @@ cdef inline bint put_row(Column* column, const Span* span) noexcept nogil:
 
 
 cdef inline bint put_name(Column* column, const Span* name) noexcept nogil:
-    """Text for sure: what is not UTF-8 is replaced, as decoding a record does."""
+    """Add a row of valid text: what is not UTF-8 is replaced, as in decoding a record."""
     cdef Py_ssize_t index
     for index in range(name.size):
         if name.data[index] > 0x7F:
@@ -69,7 +69,7 @@ cdef inline bint _put_decoded(Column* column, const Span* name) noexcept:
 
 
 cdef inline void truncate(Column* column, Py_ssize_t rows) noexcept nogil:
-    """Back to as many rows."""
+    """Truncate to this many rows."""
     cdef Py_ssize_t row
     cdef int32_t end
     for row in range(rows, column.rows):

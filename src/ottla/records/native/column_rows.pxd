@@ -12,13 +12,13 @@ cdef extern from "Python.h":
 
 cdef struct Rows:
     const uint8_t* offsets  # NULL: every row is null
-    const uint8_t* validity  # NULL: no row is
+    const uint8_t* validity  # NULL: no row is null
     const uint8_t* data
     Py_ssize_t size
 
 
 cdef inline const uint8_t* start_of(view) noexcept:
-    """Where a memoryview begins; it must be kept as long as the pointer is used."""
+    """Return the start of a memoryview, which must be kept as long as the pointer is used."""
     if view is None:
         return NULL
     return <const uint8_t*>PyMemoryView_GET_BUFFER(view).buf
@@ -37,7 +37,7 @@ cdef inline int64_t int64_at(const uint8_t* numbers, Py_ssize_t index) noexcept 
 
 
 cdef inline int rows_of(Rows* rows, column) except -1:
-    """Of a `BytesColumn`, which must be kept as long as the rows are used."""
+    """Take the rows of a `BytesColumn`, which must be kept as long as they are used."""
     rows.offsets = start_of(column.offsets)
     rows.validity = start_of(column.validity)
     rows.data = start_of(column.data)
@@ -46,7 +46,7 @@ cdef inline int rows_of(Rows* rows, column) except -1:
 
 
 cdef inline bint read_row(const Rows* rows, Py_ssize_t row, Span* span) noexcept nogil:
-    """False if the offsets of the row do not lie within the data."""
+    """Read a row; False if its offsets are not within the data."""
     cdef int32_t first, behind
     span.data = NULL
     span.size = -1

@@ -1,4 +1,4 @@
-"""The compiled twin of `ottla.records.pure.consumer_records`."""
+"""The compiled counterpart of `ottla.records.pure.consumer_records`."""
 
 from cpython.bytes cimport PyBytes_FromStringAndSize
 from cpython.list cimport PyList_Append
@@ -25,7 +25,7 @@ cdef enum:
 
 
 cdef class Reader:
-    """What all records of one call have in common."""
+    """The values that all records of one call share."""
 
     cdef Walk walk
     cdef object topic, partition, timestamp_type, leader_epoch
@@ -42,7 +42,7 @@ cdef class Reader:
         return records
 
     cdef object record(self, const RawRecord* raw):
-        # All fields are there before the tuple is: code of others must not see an unfinished one.
+        # Make all fields before the tuple: code of the application must not see an unfinished one.
         offset = self.walk.offset
         time = self.time_of(self.walk.timestamp)
         key = field_of(&raw.key, self.key_of)
@@ -59,20 +59,20 @@ cdef class Reader:
         put(made, 7, headers)
         put(made, 8, self.leader_epoch)
         if self.key_of is None and self.value_of is None:
-            # Text, numbers and bytes refer to nothing, so there is no cycle to be found here: the
-            # garbage collector need not look at millions of records again and again.
+            # Text, numbers and bytes refer to nothing, so there can be no cycle here: the garbage
+            # collector need not scan millions of records again and again.
             PyObject_GC_UnTrack(<void*>made)
         return made
 
     cdef object time_of(self, int64_t timestamp):
-        """Neighbours often have the same."""
+        """Return the timestamp; adjacent records often share one object."""
         if timestamp != self.last_time or self.last_timestamp is None:
             self.last_time = timestamp
             self.last_timestamp = timestamp
         return self.last_timestamp
 
     cdef tuple headers_of(self, const RawRecord* raw):
-        """Checked anew: a deserializer of the key may have written into the payload."""
+        """Checks again, because a deserializer of the key may have changed the payload."""
         cdef const uint8_t* at = raw.headers
         cdef Span name, value
         cdef int64_t index
@@ -104,11 +104,11 @@ def consumer_records(
     key_of=None,
     value_of=None,
 ):
-    """The records from `from_offset` on, each a `cls` of topic, partition, offset, timestamp,
-    timestamp type, key, value, headers and leader epoch.
+    """Return the records from `from_offset` on, each a `cls` of topic, partition, offset,
+    timestamp, timestamp type, key, value, headers and leader epoch.
 
-    `append_time` replaces all timestamps. `key_of` and `value_of` make of bytes what the
-    application wants; null stays None.
+    `append_time` replaces all timestamps. `key_of` and `value_of` deserialize bytes; null stays
+    None.
     """
     cdef Reader reader
     if not issubclass(cls, tuple):

@@ -15,14 +15,14 @@ cdef struct Growing:
 
 
 cdef inline bint reserve(Growing* memory, Py_ssize_t more) noexcept nogil:
-    """Room for `more` bytes; False if there is none to be had."""
+    """Make room for `more` bytes; False if there is no memory."""
     if more <= memory.capacity - memory.size:
         return True
     return _grow(memory, more)
 
 
 cdef inline bint _grow(Growing* memory, Py_ssize_t more) noexcept nogil:
-    # Half as much again, so that appending stays cheap however often it is done.
+    # Grow by half, so that appending stays cheap however often it is done.
     cdef Py_ssize_t wanted = memory.size + more
     cdef Py_ssize_t capacity = memory.capacity + memory.capacity // 2
     cdef void* grown
@@ -38,7 +38,7 @@ cdef inline bint _grow(Growing* memory, Py_ssize_t more) noexcept nogil:
 cdef inline bint put_bytes(Growing* memory, const void* data, Py_ssize_t size) noexcept nogil:
     if not reserve(memory, size):
         return False
-    if size:  # there may be no memory yet to copy nothing to
+    if size:  # without a size there may be no memory yet
         memcpy(memory.data + memory.size, data, <size_t>size)
         memory.size += size
     return True

@@ -1,4 +1,4 @@
-"""The compiled twin of `ottla.records.pure.key_offsets`, with another hash."""
+"""The compiled counterpart of `ottla.records.pure.key_offsets`, with another hash."""
 
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
 from cpython.mem cimport PyMem_RawCalloc, PyMem_RawFree
@@ -15,11 +15,11 @@ from ottla.records.pure.key_offsets import dimensions
 cdef struct Entry:
     uint64_t first
     uint64_t second
-    int64_t following  # the offset + 1, so that 0 means: free
+    int64_t following  # the offset + 1, so that 0 means free
 
 
 cdef class KeyOffsets:
-    """Entries are never removed. `end_offset`: all records before it are noted."""
+    """Entries are never removed. `end_offset`: all records before it have been added."""
 
     cdef Entry* table
     cdef readonly int64_t slots
@@ -30,11 +30,11 @@ cdef class KeyOffsets:
 
     def __cinit__(self, memory_bytes, load_factor):
         self.slots, self.entries_max = dimensions(memory_bytes, load_factor)
-        # Fresh zeros from the OS: pages that no key falls into cost nothing.
+        # Zeroed memory from the OS: pages without a key cost nothing.
         self.table = <Entry*>PyMem_RawCalloc(<size_t>self.slots, sizeof(Entry))
         if self.table == NULL:
             raise MemoryError
-        # What the interpreter mixes into its own hashes, chosen anew by every process.
+        # The secret of the interpreter's own hashes, which every process chooses anew.
         self.secret = <uint64_t><int64_t>hash(b"the first secret of the key offsets")
         self.other_secret = <uint64_t><int64_t>hash(b"the other secret of the key offsets")
 
@@ -46,8 +46,8 @@ cdef class KeyOffsets:
         return self.entries / <double>self.slots
 
     def put(self, payload, int64_t count, int64_t base_offset):
-        """Note those of `count` records that have a key, from `end_offset` on; the offset of the
-        first one for which there was no room."""
+        """Add those of `count` records that have a key, from `end_offset` on; return the offset of
+        the first one for which there was no room, if any."""
         cdef Walk records = Walk(payload, count, base_offset, 0, 0)
         cdef RawRecord record
         cdef Hash key
@@ -69,7 +69,7 @@ cdef class KeyOffsets:
         return None
 
     def keep(self, payload, int64_t count, int64_t base_offset, bint tombstones_go):
-        """Which of the records stay: the last of their key, and all from `end_offset` on."""
+        """Return which records are kept: the last of their key, and all from `end_offset` on."""
         cdef Walk records = Walk(payload, count, base_offset, 0, 0)
         cdef RawRecord record
         cdef bint has_tombstones = False
@@ -95,7 +95,7 @@ cdef class KeyOffsets:
         return KeptRecords(mask, kept, bool(has_tombstones), without_key)
 
     def last_offset(self, bytes key not None):
-        """-1 for a key that is not known."""
+        """Return the last offset of a key; -1 if it is not known."""
         cdef Span span
         span.data = <const uint8_t*>PyBytes_AS_STRING(key)
         span.size = PyBytes_GET_SIZE(key)
@@ -105,7 +105,7 @@ cdef class KeyOffsets:
         return siphash(key.data, key.size, self.secret, self.other_secret)
 
     cdef Entry* find(self, Hash key) noexcept:
-        """The place of the key, which is free if the key is not known."""
+        """Return the slot of the key; it is free if the key is not known."""
         cdef uint64_t slots = <uint64_t>self.slots
         cdef uint64_t slot = key.first % slots
         cdef Entry* entry = self.table + slot
@@ -116,7 +116,7 @@ cdef class KeyOffsets:
 
 
 def siphash_128(bytes data not None, uint64_t secret, uint64_t other_secret):
-    """The hash of the table, to be compared with what its designers published."""
+    """Return the hash of the table, to test it against the published values."""
     cdef Hash made = siphash(
         <const uint8_t*>PyBytes_AS_STRING(data), PyBytes_GET_SIZE(data), secret, other_secret
     )

@@ -1,4 +1,4 @@
-"""The compiled twin of `ottla.records.pure.murmur2`."""
+"""The compiled counterpart of `ottla.records.pure.murmur2`."""
 
 from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer, Py_buffer
 from cpython.bytes cimport PyBytes_AS_STRING, PyBytes_CheckExact, PyBytes_FromStringAndSize, PyBytes_GET_SIZE
@@ -18,7 +18,7 @@ cdef enum:
 
 
 def murmur2(data):
-    """The 32-bit Murmur2 hash with the Java client's seed, as an unsigned number."""
+    """Return the 32-bit Murmur2 hash with the Java client's seed, as an unsigned number."""
     cdef Py_buffer view
     if PyBytes_CheckExact(data):
         return hash_of(<const uint8_t*>PyBytes_AS_STRING(data), PyBytes_GET_SIZE(data))
@@ -30,7 +30,7 @@ def murmur2(data):
 
 
 def partition_rows(key_offsets, key_data, key_validity, Py_ssize_t count, int32_t partition_count):
-    """The partition of every row of a key column, an int32 each; -1 where the key is null."""
+    """Return the partition of every row of a key column, an int32 each; -1 if the key is null."""
     cdef Rows rows
     cdef Span key
     cdef Py_ssize_t row
@@ -42,7 +42,7 @@ def partition_rows(key_offsets, key_data, key_validity, Py_ssize_t count, int32_
     partitions = <int32_t*>PyBytes_AS_STRING(made)
     for row in range(count):
         if not read_row(&rows, row, &key):
-            column.at(row)  # says what is wrong
+            column.at(row)  # raises the error
         if key.size < 0:
             partitions[row] = -1
         else:

@@ -1,4 +1,4 @@
-"""One record in a payload: where its parts lie. Nothing of what it claims is believed unchecked.
+"""A record in a payload: where its parts are. All its content is checked.
 
 `ottla.records.payload` describes the format and accepts the same bytes.
 """
@@ -23,18 +23,18 @@ cdef struct Span:
 cdef struct RawRecord:
     const uint8_t* start
     const uint8_t* end
-    const uint8_t* times  # where the timestamp delta stands
+    const uint8_t* times  # the position of the timestamp delta
     const uint8_t* behind_times
     int64_t timestamp_delta
     int64_t offset_delta
     Span key
     Span value
-    const uint8_t* headers  # behind their count
+    const uint8_t* headers  # the position after their count
     int64_t header_count
 
 
 cdef inline bint fits(int64_t count, Py_ssize_t size, int64_t base_offset) noexcept nogil:
-    """What is checked before the first record: nothing is allocated for more than can be there."""
+    """Check the count before the first record: no memory is taken for more than can be there."""
     cdef int64_t end
     if count < 0 or count > size // RECORD_BYTES_MIN:
         return False
@@ -44,7 +44,7 @@ cdef inline bint fits(int64_t count, Py_ssize_t size, int64_t base_offset) noexc
 cdef inline const uint8_t* read_span(
     const uint8_t* at, const uint8_t* end, Span* span
 ) noexcept nogil:
-    """A length and as many bytes; a negative length means null."""
+    """Read a length and as many bytes; a negative length means null."""
     cdef uint64_t raw
     at = read_varint(at, end, &raw)
     if at == NULL:
@@ -86,7 +86,7 @@ cdef inline const uint8_t* skip_headers(
 cdef inline const uint8_t* read_record(
     const uint8_t* at, const uint8_t* end, RawRecord* record
 ) noexcept nogil:
-    """The position behind the record at `at`, NULL if it is damaged."""
+    """Return the position after the record at `at`; NULL if it is damaged."""
     cdef uint64_t raw
     record.start = at
     at = read_varint(at, end, &raw)
@@ -96,7 +96,7 @@ cdef inline const uint8_t* read_record(
     record.end = end
     if at == end:
         return NULL
-    record.times = at + 1  # behind the attributes, of which none are defined
+    record.times = at + 1  # after the attributes, of which none are defined
     at = read_varint(record.times, end, &raw)
     if at == NULL:
         return NULL

@@ -1,4 +1,4 @@
-"""The compiled twin of `ottla.records.pure.record_columns`."""
+"""The compiled counterpart of `ottla.records.pure.record_columns`."""
 
 from cpython.buffer cimport Py_buffer, PyBuffer_FillInfo
 from cpython.mem cimport PyMem_RawFree, PyMem_RawRealloc
@@ -19,7 +19,7 @@ from ottla.records.native.walk cimport AT_END, AT_RECORD, Step, Walk
 from ottla.records.column_buffers import COLUMN_BYTES_MAX as _COLUMN_BYTES_MAX, ColumnBuffers
 
 cdef enum:
-    # A smaller payload is done before another thread could have made use of the lock.
+    # A smaller payload is done before another thread could make use of the lock.
     UNLOCKED_BYTES_MIN = 256 * 1024
     KEYS = 0
     VALUES = 1
@@ -37,7 +37,7 @@ cdef int64_t ROWS_MAX = 1 << 31
 
 
 cdef class Block:
-    """A column's memory, handed over; it lives as long as someone looks at it."""
+    """A column's memory that was taken; it lives as long as a buffer view of it exists."""
 
     cdef uint8_t* data
     cdef Py_ssize_t size
@@ -53,7 +53,7 @@ cdef class Block:
 
 
 cdef Block block_of(Growing* memory):
-    """Takes the memory, without what was kept ready for more."""
+    """Take the memory, without its unused capacity."""
     cdef Block block = Block.__new__(Block)
     cdef void* shrunk = PyMem_RawRealloc(memory.data, <size_t>max(memory.size, <Py_ssize_t>1))
     block.data = memory.data if shrunk == NULL else <uint8_t*>shrunk
@@ -64,7 +64,7 @@ cdef Block block_of(Growing* memory):
 
 
 cdef class RecordColumns:
-    """Records of any number of batches, column by column, until they are taken."""
+    """Collects records of any number of batches as columns, until they are taken."""
 
     cdef Growing offsets, timestamps, header_offsets
     cdef Column[4] columns
@@ -87,7 +87,7 @@ cdef class RecordColumns:
 
     @property
     def bytes(self):
-        """Bytes of keys, values and headers so far."""
+        """The bytes of keys, values and headers so far."""
         cdef Py_ssize_t total = 0
         cdef int number
         for number in range(4):
@@ -104,10 +104,10 @@ cdef class RecordColumns:
         int64_t from_offset,
         int64_t limit,
     ):
-        """Add at most `limit` of the records from `from_offset` on; how many were added.
+        """Add at most `limit` of the records from `from_offset` on; return how many were added.
 
-        Stops before a column would pass what int32 offsets can reach. To go on with the same
-        payload, take what is there and add it again from `next_offset`. A damaged payload adds
+        Stops before a column would exceed what int32 offsets can address. To continue with the
+        same payload, take the columns and add it again from `next_offset`. A damaged payload adds
         nothing.
         """
         cdef Walk walk
@@ -124,7 +124,7 @@ cdef class RecordColumns:
         cdef Py_ssize_t headers = self.columns[HEADER_KEYS].rows
         cdef int64_t rows_max = rows + min(limit, ROWS_MAX)
         cdef Outcome outcome
-        # Nobody may change what is read without the lock.
+        # The payload must not change while it is read without the lock.
         if walk.view.readonly and walk.view.len >= UNLOCKED_BYTES_MIN:
             self.busy = True
             with nogil:
@@ -161,7 +161,7 @@ cdef class RecordColumns:
     ) noexcept nogil:
         cdef Py_ssize_t headers = self.columns[HEADER_KEYS].rows
         cdef int number
-        self.count += 1  # so that `cut` knows of this row, whole or not
+        self.count += 1  # so that `cut` removes this row, complete or not
         if not (
             put_bytes(&self.offsets, &offset, 8)
             and put_bytes(&self.timestamps, &timestamp, 8)
@@ -194,7 +194,7 @@ cdef class RecordColumns:
         return put_bytes(&self.header_offsets, &total, 4)
 
     cdef void cut(self, int64_t rows, Py_ssize_t headers) noexcept nogil:
-        """Back to as many rows and headers."""
+        """Truncate to this many rows and headers."""
         self.count = rows
         self.offsets.size = min(self.offsets.size, 8 * rows)
         self.timestamps.size = min(self.timestamps.size, 8 * rows)
@@ -205,7 +205,7 @@ cdef class RecordColumns:
         self.header_offsets.size = min(self.header_offsets.size, 4 * (rows + 1))
 
     def take(self):
-        """The columns so far; the next row begins new ones."""
+        """Return the columns so far; the next row begins new ones."""
         cdef Column* keys = &self.columns[KEYS]
         cdef Column* values = &self.columns[VALUES]
         self.refuse_if_busy()

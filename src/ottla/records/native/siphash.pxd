@@ -1,4 +1,4 @@
-"""SipHash-2-4 with 128 bits: a hash for which nobody without its secret can make two keys meet."""
+"""SipHash-2-4 with 128 bits: without its secret nobody can make two keys collide."""
 
 from libc.stdint cimport uint8_t, uint64_t
 from libc.string cimport memcpy

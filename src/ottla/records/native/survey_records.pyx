@@ -1,4 +1,4 @@
-"""The compiled twin of `ottla.records.pure.survey_records`."""
+"""The compiled counterpart of `ottla.records.pure.survey_records`."""
 
 from libc.stdint cimport INT64_MAX, int64_t, uint8_t
 
@@ -9,6 +9,7 @@ from ottla.records.survey import Survey
 
 cdef enum:
     NO_TIMESTAMP = -1
+    LOCKED_BYTES_MAX = 1 << 16  # more than this is read without the interpreter's lock
 
 cdef struct Findings:
     int64_t earliest
@@ -20,16 +21,22 @@ cdef object new = tuple.__new__
 
 
 def survey_records(payload, int64_t count, int64_t base_timestamp):
-    """Every record is read and has to be whole."""
+    """Survey the records; each is read and must be complete."""
     cdef Walk walk = Walk(payload, count, 0, base_timestamp, None)
     cdef Findings found
-    if not survey(walk, &found):
+    cdef bint is_sound
+    if walk.view.len <= LOCKED_BYTES_MAX:
+        is_sound = survey(walk, &found)
+    else:
+        with nogil:
+            is_sound = survey(walk, &found)
+    if not is_sound:
         raise walk.damage()
     return new(Survey, (found.earliest, found.latest, found.is_consecutive, found.has_keys))
 
 
-cdef bint survey(Walk walk, Findings* found) noexcept:
-    """False if there is damage. All in local variables: a broker does this to every batch."""
+cdef bint survey(Walk walk, Findings* found) noexcept nogil:
+    """False if there is damage. It uses local variables only: a broker does this to every batch."""
     cdef RawRecord record
     cdef const uint8_t* at = walk.at
     cdef const uint8_t* behind

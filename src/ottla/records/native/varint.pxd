@@ -1,4 +1,4 @@
-"""Varints: seven bits a byte, the lowest first; zigzag where there may be a sign."""
+"""Varints: seven bits per byte, the lowest first; zigzag if there may be a sign."""
 
 from libc.stdint cimport int64_t, uint8_t, uint64_t
 
@@ -9,7 +9,7 @@ cdef extern from *:
 cdef inline const uint8_t* read_varint(
     const uint8_t* at, const uint8_t* end, uint64_t* value
 ) noexcept nogil:
-    """The position behind the varint; NULL if it runs over the end or takes more than 64 bits."""
+    """Return the position after the varint; NULL if it passes the end or exceeds 64 bits."""
     if at < end and at[0] < 0x80:
         value[0] = at[0]
         return at + 1

@@ -1,4 +1,4 @@
-"""Going through the records of a payload, one after the other."""
+"""Iterates over the records of a payload."""
 
 from cpython.buffer cimport Py_buffer
 from libc.stdint cimport int64_t, uint8_t
@@ -18,7 +18,7 @@ cdef class Walk:
     cdef const uint8_t* at
     cdef const uint8_t* end
     cdef int64_t count
-    cdef int64_t index  # how many were read
+    cdef int64_t index  # the number of records read
     cdef int64_t base_offset, base_timestamp
     cdef bint has_append_time
     # Of the record read last.

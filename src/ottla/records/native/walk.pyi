@@ -1,1 +1,1 @@
-"""For the other compiled modules alone."""
+"""Only for the other compiled modules."""

@@ -1,4 +1,4 @@
-"""Going through the records of a payload, one after the other."""
+"""Iterates over the records of a payload."""
 
 from cpython.buffer cimport PyBUF_SIMPLE, PyBuffer_Release, PyObject_GetBuffer
 from libc.stdint cimport int64_t, uint8_t
@@ -9,8 +9,8 @@ from ottla.records.payload import explain_damage
 
 
 cdef class Walk:
-    """The `count` records that fill `payload`, whose memory stays where it is as long as this
-    lives; `append_time` is the time of them all, if it is not None.
+    """The `count` records that fill `payload`, whose memory is pinned as long as this exists;
+    `append_time` is the timestamp of all of them, if it is not None.
     """
 
     def __cinit__(
@@ -34,7 +34,7 @@ cdef class Walk:
         PyBuffer_Release(&self.view)
 
     cdef Step step(self, RawRecord* record) noexcept nogil:
-        """To the next record, or not from the spot."""
+        """Move to the next record, if there is a valid one."""
         cdef const uint8_t* behind
         if self.index == self.count:
             return AT_END if self.at == self.end else AT_DAMAGE
@@ -51,16 +51,16 @@ cdef class Walk:
         return AT_RECORD
 
     cdef bint next(self, RawRecord* record) except -1:
-        """The same with damage raised; False after the last record."""
+        """Like `step`, but raises damage; False after the last record."""
         cdef Step step = self.step(record)
         if step == AT_DAMAGE:
             raise self.damage()
         return step == AT_RECORD
 
     cdef object damage(self):
-        """What is wrong with the record to be read next."""
+        """Return the error of the next record."""
         return explain_damage(
-            bytes(self.payload),
+            memoryview(self.payload),
             self.count,
             self.base_offset,
             self.base_timestamp,

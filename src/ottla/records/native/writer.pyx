@@ -1,4 +1,4 @@
-"""The compiled twin of `ottla.records.pure.writer`."""
+"""The compiled counterpart of `ottla.records.pure.writer`."""
 
 from cpython.bytes cimport (
     PyBytes_AS_STRING,
@@ -46,7 +46,7 @@ cdef struct Parts:
 
 
 cdef class PayloadWriter:
-    """The records of one batch, uncompressed, growing. Offsets count up from 0."""
+    """The growing records of one batch, uncompressed. Offsets count up from 0."""
 
     cdef Growing memory
     cdef Growing scratch
@@ -63,14 +63,14 @@ cdef class PayloadWriter:
 
     @property
     def size(self):
-        """Bytes of the records so far."""
+        """The bytes of the records so far."""
         return self.memory.size
 
     def append(self, int64_t timestamp, key, value, headers=()):
-        """Add a record; the new size. A record that is refused leaves the writer as it was."""
+        """Add a record; return the new size. A refused record leaves the writer unchanged."""
         cdef Parts parts
         cdef bytes encoded_headers
-        # What may run code of others comes first. From here on these are bytes, which stay put.
+        # Code that may run the application's code comes first. After it these are immutable bytes.
         if key is not None and not PyBytes_CheckExact(key):
             key = as_bytes(key, "key")
         if value is not None and not PyBytes_CheckExact(value):
@@ -96,10 +96,10 @@ cdef class PayloadWriter:
         timestamp=None,
     ):
         """Append rows `rows[start:stop]` of the columns (int32 each; None: all rows, in order)
-        until the next would make this larger than `size_limit`; how many were appended.
+        until the next would exceed `size_limit`; return how many were appended.
 
-        An empty writer takes one record of any size. `timestamp` stands in where the columns have
-        no timestamps.
+        An empty writer takes one record of any size. `timestamp` is used if the columns have no
+        timestamps.
         """
         cdef RowReader reader = RowReader(columns, timestamp)
         cdef const uint8_t* numbers
@@ -115,17 +115,17 @@ cdef class PayloadWriter:
         return stop - start
 
     def payload(self):
-        """A copy of the records so far."""
+        """Return a copy of the records so far."""
         return PyBytes_FromStringAndSize(<const char*>self.memory.data, self.memory.size)
 
     def clear(self):
-        """Begin anew."""
+        """Remove all records."""
         self.memory.size = 0
         self.count = 0
         self.base_timestamp = self.max_timestamp = -1
 
     cdef bint add(self, const Parts* parts, int64_t size_limit) except -1:
-        """False if that would pass the limit and this is not the first record."""
+        """Add a record; False if that would exceed the limit and it is not the first record."""
         cdef int64_t delta = 0
         cdef Py_ssize_t body, total
         cdef uint8_t* at
@@ -166,7 +166,7 @@ cdef class PayloadWriter:
 
 
 cdef class RowReader:
-    """Columns, read row by row. The twin's `RowSource` has checked the buffers and keeps them."""
+    """Columns, read row by row. The pure `RowSource` has checked the buffers and keeps them."""
 
     cdef object source
     cdef Rows keys, values, header_keys, header_values
@@ -191,7 +191,7 @@ cdef class RowReader:
             rows_of(&self.header_values, source.headers.values)
 
     cdef int read(self, Py_ssize_t row, Parts* parts, Growing* scratch) except -1:
-        """Headers are put into `scratch`."""
+        """Read a row; its headers are put into `scratch`."""
         if not 0 <= row < self.count:
             self.refuse(row)
         parts.timestamp = self.timestamp if self.times == NULL else int64_at(self.times, row)
@@ -226,12 +226,12 @@ cdef class RowReader:
         return 0
 
     cdef int refuse(self, Py_ssize_t row) except -1:
-        self.source.row(row)  # says what is wrong
+        self.source.row(row)  # raises the error
         raise ValueError(f"row {row} of the columns is damaged")
 
 
 def record_size_max(key, value, headers=()):
-    """At least as much as `append` would add for this record."""
+    """Return an upper bound of what `append` would add for this record."""
     cdef Py_ssize_t size = FIXED_MAX + 3 * LENGTH_MAX
     if key is not None:
         size += PyBytes_GET_SIZE(key) if PyBytes_CheckExact(key) else <Py_ssize_t>size_of(key)
@@ -248,7 +248,7 @@ cdef object EMPTY = ()
 
 
 cdef bytes encode_headers(headers):
-    """The count of headers, and the headers."""
+    """Return the count of headers, and the headers."""
     cdef Growing made
     cdef Span name, value
     made.data = NULL

@@ -1,4 +1,6 @@
-"""What `ottla.records.engine` offers, in Python alone: the twin of `ottla.records.native`.
+"""The functions of `ottla.records.engine` in pure Python: the counterpart of
+`ottla.records.native`.
 
-It serves where the compiled modules could not be built, and it is what they are tested against.
+They are used if the compiled modules could not be built, and the compiled modules are tested
+against them.
 """

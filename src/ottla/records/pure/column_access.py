@@ -1,4 +1,4 @@
-"""Reading columns that came from elsewhere: nothing they say is believed unchecked."""
+"""Reads columns that were passed in: all their content is checked."""
 
 import struct
 from typing import Any
@@ -8,7 +8,7 @@ _INT64 = struct.Struct("<q")
 
 
 class BytesColumn:
-    """`count` rows of bytes or None: offsets, data and validity as Arrow lays them out."""
+    """`count` rows of bytes or None: offsets, data and validity in Arrow's layout."""
 
     def __init__(self, name: str, count: int, offsets: Any, data: Any, validity: Any) -> None:
         self._name = name
@@ -42,7 +42,7 @@ class IntColumn:
 
 
 def span(offsets: memoryview, row: int, end: int, name: str) -> tuple[int, int]:
-    """Where row `row` begins and ends, which must lie within `end`."""
+    """Return start and end of row `row`, which must be within `end`."""
     first, behind = _SPAN.unpack_from(offsets, 4 * row)
     if not 0 <= first <= behind <= end:
         raise ValueError(
@@ -53,7 +53,7 @@ def span(offsets: memoryview, row: int, end: int, name: str) -> tuple[int, int]:
 
 
 def checked(buffer: Any, name: str, items: int, size: int) -> memoryview:
-    """The buffer as bytes; it must hold `items` of `size` bytes."""
+    """Return the buffer as bytes; it must hold `items` of `size` bytes."""
     view = _view(buffer)
     if items < 0 or len(view) < items * size:
         raise ValueError(
@@ -64,4 +64,4 @@ def checked(buffer: Any, name: str, items: int, size: int) -> memoryview:
 
 def _view(buffer: Any) -> memoryview:
     view = memoryview(buffer)
-    return view.cast("B") if view.nbytes else memoryview(b"")  # nothing cannot be cast
+    return view.cast("B") if view.nbytes else memoryview(b"")  # an empty view cannot be cast

@@ -1,4 +1,4 @@
-"""The payload of a batch -> the records an application gets."""
+"""The payload of a batch -> the records for an application."""
 
 from collections.abc import Callable
 from typing import Any, TypeVar
@@ -24,11 +24,11 @@ def consumer_records(
     key_of: Callable[[bytes], Any] | None = None,
     value_of: Callable[[bytes], Any] | None = None,
 ) -> list[R]:
-    """The records from `from_offset` on, each a `cls` of topic, partition, offset, timestamp,
-    timestamp type, key, value, headers and leader epoch.
+    """Return the records from `from_offset` on, each a `cls` of topic, partition, offset,
+    timestamp, timestamp type, key, value, headers and leader epoch.
 
-    `append_time` replaces all timestamps. `key_of` and `value_of` make of bytes what the
-    application wants; null stays None.
+    `append_time` replaces all timestamps. `key_of` and `value_of` deserialize bytes; null stays
+    None.
     """
     new = tuple.__new__
     records: list[R] = []

@@ -1,4 +1,4 @@
-"""The hash by which keyed records find their partition, the same in every Kafka client."""
+"""The hash that assigns keyed records to partitions, the same in every Kafka client."""
 
 import struct
 from typing import Any
@@ -14,7 +14,7 @@ _NO_PARTITION = -1
 
 
 def murmur2(data: Buffer) -> int:
-    """The 32-bit Murmur2 hash with the Java client's seed, as an unsigned number."""
+    """Return the 32-bit Murmur2 hash with the Java client's seed, as an unsigned number."""
     key = bytes(memoryview(data))
     length = len(key)
     h = _SEED ^ length
@@ -34,7 +34,7 @@ def murmur2(data: Buffer) -> int:
 def partition_rows(
     key_offsets: Any, key_data: Any, key_validity: Any, count: int, partition_count: int
 ) -> bytes:
-    """The partition of every row of a key column, an int32 each; -1 where the key is null."""
+    """Return the partition of every row of a key column, an int32 each; -1 if the key is null."""
     check_partition_count(partition_count)
     keys = BytesColumn("key", count, key_offsets, key_data, key_validity)
     partitions = [

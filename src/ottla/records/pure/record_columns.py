@@ -10,25 +10,25 @@ from ottla.records.record import Record
 
 
 class RecordColumns:
-    """Records of any number of batches, column by column, until they are taken."""
+    """Collects records of any number of batches as columns, until they are taken."""
 
     def __init__(self, headers: bool = False, column_bytes_max: int = COLUMN_BYTES_MAX) -> None:
         self._with_headers = headers
         self._column_bytes_max = column_bytes_max
         self.next_offset = -1
-        """Behind the last row added; -1 before the first."""
+        """The offset after the last row added; -1 before the first."""
         self.complete = True
-        """Whether the last `add` came to the end of its payload."""
+        """True if the last `add` reached the end of its payload."""
         self._begin()
 
     @property
     def count(self) -> int:
-        """Rows so far."""
+        """The number of rows so far."""
         return len(self._offsets)
 
     @property
     def bytes(self) -> int:
-        """Bytes of keys, values and headers so far."""
+        """The bytes of keys, values and headers so far."""
         return sum(len(column.data) for column in self._bytes_columns)
 
     def add(
@@ -41,10 +41,10 @@ class RecordColumns:
         from_offset: int,
         limit: int,
     ) -> int:
-        """Add at most `limit` of the records from `from_offset` on; how many were added.
+        """Add at most `limit` of the records from `from_offset` on; return how many were added.
 
-        Stops before a column would pass what int32 offsets can reach. To go on with the same
-        payload, take what is there and add it again from `next_offset`. A damaged payload adds
+        Stops before a column would exceed what int32 offsets can address. To continue with the same
+        payload, take the columns and add it again from `next_offset`. A damaged payload adds
         nothing.
         """
         records = decode_records(bytes(payload), count, base_offset, base_timestamp, append_time)
@@ -70,7 +70,7 @@ class RecordColumns:
         return len(rows)
 
     def take(self) -> ColumnBuffers:
-        """The columns so far; the next row begins new ones."""
+        """Return the columns so far; the next row begins new ones."""
         count = self.count
         keys, values = self._keys, self._values
         taken = ColumnBuffers(
@@ -116,7 +116,7 @@ class RecordColumns:
 
 
 class _BytesColumn:
-    """A column of bytes or None, growing."""
+    """A growing column of bytes or None."""
 
     def __init__(self) -> None:
         self.offsets = array("i", [0])
@@ -129,7 +129,7 @@ class _BytesColumn:
         self.offsets.append(len(self.data))
 
     def validity(self) -> bytes | None:
-        """The bitmap, or None if no row is null."""
+        """Return the bitmap; None if no row is null."""
         present = self.present
         if all(present):
             return None
@@ -140,7 +140,7 @@ class _BytesColumn:
 
 
 def _sizes(record: Record) -> tuple[int, int, int, int]:
-    """The bytes of key, value, header names and header values."""
+    """Return the sizes of key, value, header names and header values."""
     names = sum(len(name.encode()) for name, _ in record.headers)
     contents = sum(len(content or b"") for _, content in record.headers)
     return len(record.key or b""), len(record.value or b""), names, contents

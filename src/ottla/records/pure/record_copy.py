@@ -1,7 +1,7 @@
-"""Some of a payload's records -> a payload, byte for byte: they are not encoded anew.
+"""Copies some of a payload's records, byte for byte: they are not encoded again.
 
-Records hold differences to the base offset and the base timestamp, so they can be copied as they
-are while both stay. With another base timestamp that one field of each is replaced.
+Records hold deltas to the base offset and the base timestamp, so they can be copied as they are
+while both stay. With another base timestamp that one field of each is replaced.
 """
 
 from ottla.buffers import Buffer
@@ -16,11 +16,11 @@ def copy_records(
     append_time: int | None,
     new_base_timestamp: int | None = None,
 ) -> tuple[bytes, int]:
-    """The records whose byte in `mask` is not 0, and the highest timestamp among them (-1 for
-    none).
+    """Return the records whose byte in `mask` is not 0, and the highest timestamp among them (-1
+    for none).
 
-    `append_time` is the time of them all, whatever they say; with `new_base_timestamp` they say it
-    from then on. A timestamp further from that than 64 bits reach comes as near as they do.
+    `append_time` is the timestamp of all of them, whatever they contain; with `new_base_timestamp`
+    it is written into them. A difference that exceeds 64 bits is clamped.
     """
     check_mask(mask, count)
     data = bytes(payload)
@@ -40,13 +40,30 @@ def copy_records(
     return b"".join(parts), max(timestamps, default=-1)
 
 
+def renumber_records(payload: Buffer, count: int) -> bytes:
+    """Return the records with offset deltas that count up from 0."""
+    data = bytes(payload)
+    parts: list[bytes] = []
+    start = 0
+    for index, _ in enumerate(decode_records(data, count, 0, 0, 0)):
+        size, position = read_varint(data, start)
+        end = position + (size >> 1)
+        _, behind_times = read_varint(data, position + 1)
+        _, behind = read_varint(data, behind_times)
+        body = b"".join((data[position:behind_times], varint(index), data[behind:end]))
+        parts += (varint(len(body)), body)
+        start = end
+    return b"".join(parts)
+
+
 def check_mask(mask: bytes, count: int) -> None:
     if len(mask) != count:
         raise ValueError(f"a mask for {len(mask)} records does not fit {count}")
 
 
 def _moved(data: bytes, position: int, end: int, difference: int) -> bytes:
-    """The record whose attributes are at `position`, its timestamp as `difference` to a base."""
+    """Return the record whose attributes are at `position`, with `difference` as its timestamp
+    delta."""
     _, behind = read_varint(data, position + 1)
     clamped = max(INT64_MIN, min(INT64_MAX, difference))
     body = b"".join((data[position : position + 1], varint(clamped), data[behind:end]))

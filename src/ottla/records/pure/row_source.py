@@ -1,4 +1,4 @@
-"""Columns -> rows, each as a batch wants it."""
+"""Columns -> rows, each as a batch needs it."""
 
 import struct
 from typing import Any
@@ -27,7 +27,7 @@ class RowSource:
         self.headers = None if c.header_offsets is None else HeaderSource(columns)
 
     def row(self, row: int) -> tuple[int, bytes | None, bytes | None, bytes]:
-        """Timestamp, key, value and encoded headers."""
+        """Return timestamp, key, value and encoded headers."""
         if not 0 <= row < self.count:
             raise ValueError(f"there is no row {row} among {self.count}")
         timestamp = self._timestamp if self.times is None else self.times.at(row)
@@ -67,7 +67,7 @@ class HeaderSource:
 
 
 def check_range(rows: Any, start: int, stop: int, count: int) -> memoryview | None:
-    """The row numbers as bytes, None for all rows in order; `stop` must be within them."""
+    """Return the row numbers as bytes, None for all rows in order; `stop` must be within them."""
     if not 0 <= start <= stop or (rows is None and stop > count):
         raise ValueError(f"rows {start} to {stop} are not among {count}")
     return None if rows is None else checked(rows, "row numbers", stop, 4)

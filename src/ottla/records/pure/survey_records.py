@@ -1,4 +1,4 @@
-"""The payload of a batch -> what a broker has to know of its records."""
+"""The payload of a batch -> what a broker needs to know of its records."""
 
 from ottla.buffers import Buffer
 from ottla.records.header import NO_TIMESTAMP
@@ -7,7 +7,7 @@ from ottla.records.survey import NO_EARLIEST, Survey
 
 
 def survey_records(payload: Buffer, count: int, base_timestamp: int) -> Survey:
-    """Every record is read and has to be whole."""
+    """Survey the records; each is read and must be complete."""
     earliest, latest = NO_EARLIEST, NO_TIMESTAMP
     is_consecutive = has_keys = True
     records = decode_records(bytes(payload), count, 0, base_timestamp)

@@ -1,4 +1,4 @@
-"""Records -> the payload of a batch, one at a time or from columns."""
+"""Writes records into the payload of a batch, one at a time or from columns."""
 
 import struct
 from collections.abc import Iterable
@@ -22,7 +22,7 @@ _INT32 = struct.Struct("<i")
 HeaderPairs = Iterable[tuple[str, Buffer | None]]
 
 PAYLOAD_BYTES_MAX = INT32_MAX - (HEADER_SIZE - LOG_OVERHEAD)
-"""What the length field of a batch can tell."""
+"""The most that the length field of a batch can express."""
 NO_TIMESTAMP = -1
 _OVERHEAD_MAX = 5 + 1 + 10 + 5
 """Length, attributes, timestamp delta and offset delta at their longest."""
@@ -31,18 +31,18 @@ _UTF8_BYTES_MAX = 4
 
 
 class PayloadWriter:
-    """The records of one batch, uncompressed, growing. Offsets count up from 0."""
+    """The growing records of one batch, uncompressed. Offsets count up from 0."""
 
     def __init__(self) -> None:
         self._data = bytearray()
         self.count = 0
         self.base_timestamp = NO_TIMESTAMP
-        """Of the first record."""
+        """The timestamp of the first record."""
         self.max_timestamp = NO_TIMESTAMP
 
     @property
     def size(self) -> int:
-        """Bytes of the records so far."""
+        """The bytes of the records so far."""
         return len(self._data)
 
     def append(
@@ -52,7 +52,7 @@ class PayloadWriter:
         value: Buffer | None,
         headers: HeaderPairs = (),
     ) -> int:
-        """Add a record; the new size. A record that is refused leaves the writer as it was."""
+        """Add a record; return the new size. A refused record leaves the writer unchanged."""
         key_bytes = None if key is None else as_bytes(key, "key")
         value_bytes = None if value is None else as_bytes(value, "value")
         pairs = tuple((header_name(name), _header_value(content)) for name, content in headers)
@@ -71,10 +71,10 @@ class PayloadWriter:
         timestamp: int | None = None,
     ) -> int:
         """Append rows `rows[start:stop]` of the columns (int32 each; None: all rows, in order)
-        until the next would make this larger than `size_limit`; how many were appended.
+        until the next would exceed `size_limit`; return how many were appended.
 
-        An empty writer takes one record of any size. `timestamp` stands in where the columns have
-        no timestamps.
+        An empty writer takes one record of any size. `timestamp` is used if the columns have no
+        timestamps.
         """
         source = RowSource(columns, timestamp)
         numbers = check_range(rows, start, stop, source.count)
@@ -88,11 +88,11 @@ class PayloadWriter:
         return stop - start
 
     def payload(self) -> bytes:
-        """A copy of the records so far."""
+        """Return a copy of the records so far."""
         return bytes(self._data)
 
     def clear(self) -> None:
-        """Begin anew."""
+        """Remove all records."""
         self._data.clear()
         self.count = 0
         self.base_timestamp = self.max_timestamp = NO_TIMESTAMP
@@ -137,7 +137,7 @@ def no_room(byte_count: int) -> OverflowError:
 
 
 def record_size_max(key: Buffer | None, value: Buffer | None, headers: HeaderPairs = ()) -> int:
-    """At least as much as `append` would add for this record."""
+    """Return an upper bound of what `append` would add for this record."""
     size = _OVERHEAD_MAX + 3 * _LENGTH_MAX
     size += 0 if key is None else size_of(key)
     size += 0 if value is None else size_of(value)
@@ -148,7 +148,7 @@ def record_size_max(key: Buffer | None, value: Buffer | None, headers: HeaderPai
 
 
 def as_bytes(data: Any, role: str) -> bytes:
-    """What may stand for bytes, as bytes."""
+    """Convert a bytes-like object to bytes."""
     if isinstance(data, bytes):
         return data
     try:
@@ -169,5 +169,5 @@ def _header_value(value: Any) -> bytes | None:
 
 
 def size_of(data: Any) -> int:
-    """The bytes that what may stand for bytes has."""
+    """Return the size of a bytes-like object."""
     return len(data) if isinstance(data, bytes) else memoryview(data).nbytes

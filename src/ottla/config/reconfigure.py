@@ -1,0 +1,71 @@
+"""Checks of changes at run time, beyond those of the file: Kafka's rules of dynamic settings."""
+
+from collections.abc import Collection, Iterator
+from typing import Final
+
+from ottla.config.broker import BrokerConfig
+from ottla.config.errors import ConfigError, Unknown
+from ottla.config.names import find_key
+
+_THREADS: Final = (
+    "background.threads",
+    "num.io.threads",
+    "num.network.threads",
+    "num.recovery.threads.per.data.dir",
+    "num.replica.fetchers",
+    "remote.log.manager.copier.thread.pool.size",
+    "remote.log.manager.expiration.thread.pool.size",
+    "remote.log.manager.follower.thread.pool.size",
+    "remote.log.reader.threads",
+)
+_CONNECTION_LIMITS: Final = ("max.connections", "max.connection.creation.rate")
+
+
+def check_reconfiguration(now: BrokerConfig, then: BrokerConfig, told: Collection[str]) -> None:
+    """Refuse with `ConfigError` a change from `now` to `then`. `told` are the names of the
+    listeners that the broker is registered with, which clients and other brokers use."""
+    # Unknown names pass, as in Kafka, for plugins.
+    problems = [one for one in then.ignored if one not in now.ignored and find_key(one.key)]
+    if not problems:
+        problems = [*_threads(now, then), *_connections(now, then), *_listeners(then, told)]
+    if problems:
+        raise ConfigError(problems)
+
+
+def _threads(now: BrokerConfig, then: BrokerConfig) -> Iterator[Unknown]:
+    for name in _THREADS:
+        before, after = now[name], then[name]
+        failed = f"Dynamic thread count update validation failed for {name}={after}"
+        if after < before // 2:
+            reason = f"{failed}, value should be at least half the current value {before}"
+            yield Unknown(name, str(after), reason)
+        if after > before * 2:
+            reason = f"{failed}, value should not be greater than double the current value {before}"
+            yield Unknown(name, str(after), reason)
+    name = "log.cleaner.threads"
+    before, after = now[name], then[name]
+    if after < 1 <= before:
+        yield Unknown(name, str(after), "Log cleaner threads should be at least 1")
+    elif after < before // 2:
+        reason = "Log cleaner threads cannot be reduced to less than half the current value"
+        yield Unknown(name, str(after), f"{reason} {before}")
+    if after > before * 2:
+        reason = "Log cleaner threads cannot be increased to more than double the current value"
+        yield Unknown(name, str(after), f"{reason} {before}")
+
+
+def _connections(now: BrokerConfig, then: BrokerConfig) -> Iterator[Unknown]:
+    for name in _CONNECTION_LIMITS:
+        if then[name] != now[name] and then[name] <= 0:
+            yield Unknown(name, str(then[name]), f"Invalid {name} {then[name]}")
+
+
+def _listeners(then: BrokerConfig, told: Collection[str]) -> Iterator[Unknown]:
+    names = [listener.name for listener in then.listeners]
+    if not set(told) <= set(names):
+        reason = (
+            f"Advertised listeners {sorted(told)} must be a subset of listeners {names}; to remove "
+            "one that clients know, start the broker once with advertised.listeners that leave it "
+            "out, and then change listeners"
+        )
+        yield Unknown("listeners", ",".join(names), reason)

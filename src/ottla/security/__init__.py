@@ -1,0 +1,1 @@
+"""Who callers are. (Authentication and authorization come here.)"""

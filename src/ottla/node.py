@@ -1,91 +1,91 @@
-"""One node: the page to read first. It builds every room and says in which order they open.
+"""A node: the module to read first. It creates all parts and defines the order in which they start.
 
-    disks locked -> controller listeners opened -> quorum joined -> metadata caught up
-    -> partition logs loaded -> listeners opened -> this broker registered -> unfenced -> ready
+disks locked -> controller listeners opened -> quorum joined -> metadata caught up
+-> partition logs loaded -> listeners opened -> this broker registered -> unfenced -> ready
 
-and closes them the other way round, after other brokers have taken over what was led here.
+They stop in reverse order, after other brokers have taken over the partitions led here.
 
-`process.roles` says which of them there are: a node is a controller (takes part in the quorum of
-the metadata log, and may lead it), a broker (keeps partitions and serves clients), or both.
+`process.roles` says which parts there are: a node is a controller (takes part in the quorum of the
+metadata log, and may lead it), a broker (has partitions and serves clients), or both. Each role
+gives its services, complete, to the handlers of its listeners (`broker/server/services.py`).
 """
 
 from __future__ import annotations
 
 import asyncio
-import os.path
-from collections.abc import Callable, Iterable
+from collections.abc import Awaitable, Callable, Iterable, Iterator
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
-from ottla.broker.controller_link import ControllerLink
-from ottla.broker.controller_requests import ControllerRequests
-from ottla.broker.lifecycle import Lifecycle
-from ottla.broker.registration import Identity, common_epoch
+from ottla.broker.controller.controller import Controller
+from ottla.broker.coordinator.service import Coordinators
+from ottla.broker.membership.controller_link import ControllerLink
+from ottla.broker.membership.controller_requests import ControllerRequests
+from ottla.broker.membership.departure import Departure
+from ottla.broker.membership.lifecycle import Lifecycle
+from ottla.broker.membership.registration import NOT_CLEAN, Identity, common_epoch
+from ottla.broker.metadata.delta import MetadataDelta
+from ottla.broker.metadata.features import check_supported
+from ottla.broker.metadata.formatting import FirstVoter, write_first_voters
+from ottla.broker.metadata.image import Endpoint, MetadataImage
+from ottla.broker.metadata.log import MetadataLog
+from ottla.broker.peers.late import LatePeers
+from ottla.broker.replication.replica_manager import ReplicaManager
+from ottla.broker.server.batch_opener import BatchOpener
+from ottla.broker.server.contract import BROKERS, CONTROLLERS
+from ottla.broker.server.enveloped import EnvelopedRequests
+from ottla.broker.server.fetch_sessions import FetchSessionCache
+from ottla.broker.server.live_config import LiveConfig
+from ottla.broker.server.local import LocalController
+from ottla.broker.server.replica_sessions import ReplicaSessionCache
+from ottla.broker.server.server import Server
+from ottla.broker.server.services import BrokerServices, ControllerServices
+from ottla.broker.storage.log_manager import LogManager
 from ottla.config.broker import BrokerConfig
 from ottla.config.topic import TopicConfig
-from ottla.controller.controller import Controller
-from ottla.coordinator.service import Coordinators
 from ottla.logs import get_logger
-from ottla.metadata.delta import MetadataDelta
-from ottla.metadata.formatting import FirstVoter, write_first_voters
-from ottla.metadata.image import Endpoint, MetadataImage
-from ottla.metadata.log import MetadataLog
-from ottla.metadata.resources import CLUSTER_DEFAULT, ResourceType
-from ottla.peers.late import LatePeers
 from ottla.protocol.uuids import random_uuid
-from ottla.replication.replica_manager import ReplicaManager
-from ottla.server.dispatch import BROKERS, CONTROLLERS
-from ottla.server.fetch_sessions import FetchSessionCache
-from ottla.server.local import serve_here
-from ottla.server.replica_sessions import ReplicaSessionCache
-from ottla.server.server import Server
-from ottla.storage.log_manager import LogManager
+from ottla.runtime.pace import Backlog
 
 if TYPE_CHECKING:
+    from ottla.broker.peers.peers import Peers
+    from ottla.broker.storage.log import Log
     from ottla.config.listeners import Listener
-    from ottla.peers.peers import Peers
     from ottla.runtime.os_runtime import OsRuntime
     from ottla.runtime.runtime import Runtime
-    from ottla.storage.log import Log
 
 log = get_logger("ottla.node")
 
 FETCH_SESSION_EVICTION_MS: Final = 120_000
-QUORUM_SILENCE_S: Final = 10.0
-"""So often a node that cannot start yet says what it waits for."""
-LEAVE_S_MAX: Final = 5.0
-"""So long a broker that stops waits for others to take over what it leads."""
+QUORUM_WAIT_LOG_INTERVAL_S: Final = 10.0
+"""How often a node that cannot start yet logs what it waits for."""
 
 
 class Node:
-    """Build it in a running loop, then `await node.start()`, and `await node.stop()` in the end.
+    """Create it in a running loop, then `await node.start()`, and finally `await node.stop()`.
 
-    Without the role of a controller `controller` is None; without that of a broker `lifecycle`,
-    `requests`, `replicas` and `coordinators` are. What needs them is not served there.
+    The metadata log and the roles appear while it starts: `metadata`, `controller` and `broker`
+    raise before that, and without the role.
     """
 
     def __init__(self, runtime: Runtime, config: BrokerConfig) -> None:
         self.runtime = runtime
-        self.config = config
         self.node_id: int = config["node.id"]
-        self.replica_sessions = ReplicaSessionCache(runtime.random)
-        self.fetch_sessions = FetchSessionCache(
-            config["max.incremental.fetch.session.cache.slots"],
-            FETCH_SESSION_EVICTION_MS,
-            runtime.random,
-        )
-        self.fetch_bytes_max: int = config["fetch.max.bytes"]
+        self.live_config = LiveConfig(config)
         self.endpoints: tuple[Endpoint, ...] = ()
-        """Where clients are told to find this broker, by listener."""
+        """The advertised addresses of this broker for clients, by listener."""
         self.addresses: list[tuple[str, int]] = []
-        """Where it listens for clients: host as configured, and the port that was really opened."""
+        """The addresses on which it listens for clients: the host as configured, and the port that
+        was opened."""
         self.controller_endpoints: tuple[Endpoint, ...] = ()
-        """Where other nodes are told to find this controller."""
-        self.failure: asyncio.Future[Exception] = asyncio.get_running_loop().create_future()
-        """Resolved with the reason when the node can no longer do its work and has to stop."""
-        self._config_from_file = config
-        self._deserted: asyncio.Future[None] | None = None
-        """While this broker leaves: done when no other is left to take over."""
+        """The advertised addresses of this controller for other nodes."""
+        loop = asyncio.get_running_loop()
+        self.failure: asyncio.Future[Exception] = loop.create_future()
+        """Resolved with the reason when the node can no longer work and has to stop."""
+        self._metadata: asyncio.Future[MetadataLog] = loop.create_future()
+        self._controller: asyncio.Future[Controller] = loop.create_future()
+        self._broker: asyncio.Future[Broker] = loop.create_future()
+        self._departure = Departure(self.node_id)
         self.log_manager = LogManager(
             runtime,
             config,
@@ -93,29 +93,54 @@ class Node:
             on_new_cluster=self._found_quorum,
         )
         self.peers: Peers = LatePeers(partial(_connected_peers, runtime))
-        self.metadata: MetadataLog = None  # type: ignore[assignment]
-        self.controller_link: ControllerLink = None  # type: ignore[assignment]
-        self.controller: Controller = None  # type: ignore[assignment]
-        self.lifecycle: Lifecycle = None  # type: ignore[assignment]
-        self.requests: ControllerRequests = None  # type: ignore[assignment]
-        self.replicas: ReplicaManager = None  # type: ignore[assignment]
-        self.coordinators: Coordinators = None  # type: ignore[assignment]
-        self.server = Server(self)
+        self.server = Server(runtime, config, self.log_manager.file_failed)
+        self._reactions = Backlog(runtime, "react-to-metadata")
+        self._closing: list[Callable[[], Awaitable[None] | None]] = []
+        """Stops what was started: call the last one first."""
+
+    @property
+    def config(self) -> BrokerConfig:
+        """The settings in force now."""
+        return self.live_config.current
 
     @property
     def cluster_id(self) -> str:
-        return self.log_manager.cluster_id
+        return self.log_manager.dirs.cluster_id
+
+    @property
+    def has_metadata(self) -> bool:
+        return self._metadata.done()
+
+    @property
+    def metadata(self) -> MetadataLog:
+        return self._metadata.result()
+
+    @property
+    def controller(self) -> Controller:
+        return self._controller.result()
+
+    @property
+    def has_broker(self) -> bool:
+        return self._broker.done()
+
+    @property
+    def broker(self) -> Broker:
+        return self._broker.result()
+
+    @property
+    def replicas(self) -> ReplicaManager:
+        """The replicas on this broker."""
+        return self.broker.services.replicas
 
     @property
     def broker_epoch(self) -> int:
-        """Of this broker's registration; -1 before it has one."""
-        return -1 if self.lifecycle is None else self.lifecycle.broker_epoch
+        """The epoch of this broker's registration; -1 before it is registered."""
+        return self.broker.lifecycle.broker_epoch if self.has_broker else NOT_CLEAN
 
     # --- opening --------------------------------------------------------------------------------
 
     async def start(self) -> None:
-        """Open everything; what was opened is closed again if a later step fails."""
-        await self.log_manager.open()
+        """Start everything; if a step fails, everything started before is stopped again."""
         try:
             await self._start()
         except BaseException:
@@ -123,18 +148,43 @@ class Node:
             raise
 
     async def _start(self) -> None:
-        await self._join_quorum()
-        self._take_dynamic_config(self.metadata.image)
-        self.metadata.subscribe(self._settings_changed)
+        await self.log_manager.open()
+        self._closing.append(self._close_logs)
+        # Finish deletions of topics, so that nothing is left for the next start to wonder about.
+        self._closing.append(self._reactions.finished)
+        self._closing += [self.peers.close, self.server.close]
+        metadata = await self._open_metadata()
+        local = self._start_controller(metadata) if self.config.is_controller else None
+        link = ControllerLink(
+            self.runtime,
+            metadata,
+            self.peers,
+            None if local is None else local.ask,
+            timeout_ms=self.config["request.timeout.ms"],
+        )
+        if local is not None:
+            self._register_controller(link)
+        await self._catch_up(metadata)
+        check_supported(
+            metadata.image.features,
+            "the cluster",
+            "Lower them while Kafka's nodes run it: kafka-features.sh downgrade",
+        )
+        self.live_config.on_change(lambda config, image: self.log_manager.configure(config))
+        self.live_config.on_change(lambda config, image: self.server.configure(config))
+        self.live_config.take(metadata.image)
+        self._warn_of_replaced_listeners()
+        metadata.subscribe(self._settings_changed)
         if self.config.is_broker:
-            await self._start_broker()
+            await self._start_broker(metadata, link, local)
         else:
-            # There are none of partitions; what is in the folder beside them is looked after.
+            # There are no partitions here; other files in the log dirs still need housekeeping.
             config = TopicConfig.build(self.config, {})
             await self.log_manager.load(lambda topic: config)
 
     def _found_quorum(self, folder: str, directory_id: bytes) -> None:
-        """Nobody has formatted the folder, and the only controller to ask is this one."""
+        """Write the first voters, if no log dir was formatted and this is the only controller to
+        ask."""
         servers = self.config.bootstrap_controllers
         if servers:
             write_first_voters(
@@ -145,43 +195,65 @@ class Node:
                 now_ms=self.runtime.clock.wall_ms(),
             )
 
-    async def _join_quorum(self) -> None:
-        """Returns when the metadata here is that of the cluster. Controllers answer from the
-        beginning: nobody can be elected before a majority of them does."""
+    async def _open_metadata(self) -> MetadataLog:
+        """Join the quorum. Controllers listen first: other nodes are told their addresses."""
         config = self.config
         self.controller_endpoints = self._listen(
             config.controller_listeners, config.advertised_controller_listeners, CONTROLLERS
         )
-        self.metadata = await MetadataLog.open(
+        metadata = await MetadataLog.open(
             self.runtime,
             config.metadata_log_dir,
             node_id=self.node_id,
             cluster_id=self.cluster_id,
             config=config,
-            clean=self.log_manager.was_clean(config.metadata_log_dir),
+            clean=self.log_manager.dirs.was_clean(config.metadata_log_dir),
             on_failure=self._metadata_failed,
-            directory_id=self.log_manager.directory_id(config.metadata_log_dir),
+            directory_id=self.log_manager.dirs.directory_id(config.metadata_log_dir),
             peers=self.peers,
             endpoints=self.controller_endpoints,
         )
-        self.controller_link = ControllerLink(
-            self.runtime,
-            self.metadata,
-            self.peers,
-            partial(serve_here, self),
-            timeout_ms=config["request.timeout.ms"],
-        )
-        if config.is_controller:
-            self.controller = Controller(self.metadata, config, self.runtime)
-            self.server.start_serving(CONTROLLERS)
-            self._register_controller()
-        await self._catch_up()
+        self._metadata.set_result(metadata)
+        self._closing.append(self._close_metadata)
+        return metadata
 
-    async def _catch_up(self) -> None:
-        """With the metadata, which takes a quorum of controllers; says so while there is none."""
-        caught_up = asyncio.ensure_future(self.metadata.caught_up())
+    def _start_controller(self, metadata: MetadataLog) -> LocalController:
+        """Serve as a controller from the beginning: no leader can be elected before a majority of
+        them does."""
+        controller = Controller(metadata, self.config, self.runtime)
+        self._controller.set_result(controller)
+        self._closing.append(controller.close)
+        self.live_config.on_change(lambda config, image: controller.configure(config))
+        services = ControllerServices(
+            runtime=self.runtime,
+            node_id=self.node_id,
+            cluster_id=self.cluster_id,
+            live_config=self.live_config,
+            metadata=metadata,
+            controller=controller,
+            enveloped=EnvelopedRequests(self.server.dispatchers[CONTROLLERS], self.server.lane),
+        )
+        self.server.start_serving(CONTROLLERS, services)
+        (listener, *_) = self.config["controller.listener.names"] or ("",)
+        return LocalController(services, listener)
+
+    def _register_controller(self, link: ControllerLink) -> None:
+        """Register this controller in the background. Without a listener no node would look for
+        it."""
+        if self.controller_endpoints:
+            from ottla.broker.membership.controller_registration import register_controller
+
+            incarnation_id = random_uuid(self.runtime.random)
+            registration = register_controller(
+                link.ask, self.node_id, incarnation_id, self.controller_endpoints
+            )
+            self.runtime.spawn(registration, name="register-controller")
+
+    async def _catch_up(self, metadata: MetadataLog) -> None:
+        """Wait for the metadata, which takes a quorum of controllers; log while there is none."""
+        caught_up = asyncio.ensure_future(metadata.caught_up())
         try:
-            while not (await asyncio.wait([caught_up], timeout=QUORUM_SILENCE_S))[0]:
+            while not (await asyncio.wait([caught_up], timeout=QUORUM_WAIT_LOG_INTERVAL_S))[0]:
                 log.warning(
                     "waiting for a quorum of controllers; do enough of them run, are their "
                     "addresses right, and were all nodes formatted with this cluster id?",
@@ -192,55 +264,61 @@ class Node:
         finally:
             caught_up.cancel()
 
-    def _register_controller(self) -> None:
-        """In the background. A node without a listener for it has nobody who would look for it."""
-        if self.controller_endpoints:
-            from ottla.broker.controller_registration import register_controller
-
-            incarnation_id = random_uuid(self.runtime.random)
-            registration = register_controller(
-                self.controller_link.ask, self.node_id, incarnation_id, self.controller_endpoints
-            )
-            self.runtime.spawn(registration, name="register-controller")
-
-    async def _start_broker(self) -> None:
-        ask = self.controller_link.ask
-        self.requests = ControllerRequests(
-            self.runtime, ask, self.metadata, self.config, lambda: self.broker_epoch
-        )
-        self.replicas = ReplicaManager(self.runtime, self.config, self.log_manager, self.node_id)
-        self.coordinators = Coordinators(
-            self.runtime,
-            self.replicas,
-            self.config,
-            node_id=self.node_id,
-            ask=ask,
-            peers=self.peers,
-            broker_epoch=lambda: self.broker_epoch,
-        )
-        image = self.metadata.image
+    async def _start_broker(
+        self, metadata: MetadataLog, link: ControllerLink, local: LocalController | None
+    ) -> None:
+        runtime = self.runtime
+        replicas = ReplicaManager(runtime, self.config, self.log_manager, self.node_id)
+        self._closing.append(replicas.close)
+        self.live_config.on_change(replicas.configure_broker)
+        image = metadata.image
         await self.log_manager.load(
-            lambda topic: self.replicas.topic_config(topic, image),
+            lambda topic: replicas.topic_config(topic, image),
             lambda log: _directory_of(log, image, self.node_id),
         )
         self.log_manager.set_aside_strays(lambda log: _belongs(log, image, self.node_id))
-        self.endpoints = self._listen(
-            self.config.listeners, self.config.advertised_listeners, BROKERS
+        config = self.config
+        self.endpoints = self._listen(config.listeners, config.advertised_listeners, BROKERS)
+        lifecycle = Lifecycle(runtime, link.ask, metadata, self._identity(), config, self._fail)
+        requests = ControllerRequests(runtime, link.ask, metadata, config, lifecycle.epoch)
+        coordinators = Coordinators(
+            runtime,
+            replicas,
+            config,
+            node_id=self.node_id,
+            ask=link.ask,
+            peers=self.peers,
+            broker_epoch=lifecycle.epoch,
         )
-        self.lifecycle = Lifecycle(
-            self.runtime, ask, self.metadata, self._identity(), self.config, self._fail
+        self._closing.append(coordinators.close)
+        services = BrokerServices(
+            runtime=runtime,
+            node_id=self.node_id,
+            cluster_id=self.cluster_id,
+            live_config=self.live_config,
+            metadata=metadata,
+            endpoints=self.endpoints,
+            controller_link=link,
+            local_controller=local,
+            requests=requests,
+            log_manager=self.log_manager,
+            replicas=replicas,
+            coordinators=coordinators,
+            opener=BatchOpener(runtime),
+            fetch_sessions=FetchSessionCache(
+                config["max.incremental.fetch.session.cache.slots"],
+                FETCH_SESSION_EVICTION_MS,
+                runtime.random,
+            ),
+            replica_sessions=ReplicaSessionCache(runtime.random),
         )
-        await self.lifecycle.register()
-        self.replicas.report_folders = self.requests.assign_directories
-        self.replicas.moves.confirm = self.requests.confirm_directory
-        # Changes of ISRs hold up acknowledgements: they must not wait behind other requests.
-        self.replicas.join(self.peers, partial(ask, lane="isr"), lambda: self.broker_epoch)
-        self.replicas.load(self.metadata.image)
-        self.coordinators.metadata_changed(MetadataDelta(), self.metadata.image)
-        self.metadata.subscribe(self._metadata_changed)
-        self.log_manager.start_background_work(self.replicas.high_watermarks)
-        self.server.start_serving(BROKERS)
-        await self.lifecycle.serve()
+        broker = Broker(services, lifecycle, self._departure, self._reactions)
+        self._broker.set_result(broker)
+        self._closing += [partial(self.server.stop_serving, BROKERS), self._leave]
+        self.live_config.on_change(broker.configure)
+        await broker.join(self.peers)
+        self.server.start_serving(BROKERS, services, services.fetch_sessions.forget)
+        await lifecycle.serve()
 
     def _identity(self) -> Identity:
         dirs = self.log_manager.dirs
@@ -250,7 +328,7 @@ class Node:
             random_uuid(self.runtime.random),
             self.endpoints,
             self.config["broker.rack"],
-            self.log_manager.directory_ids(),
+            self.log_manager.dirs.directory_ids(),
             common_epoch([log_dir.last_epoch for log_dir in dirs]),
         )
 
@@ -274,51 +352,33 @@ class Node:
     # --- changing -------------------------------------------------------------------------------
 
     def _settings_changed(self, delta: MetadataDelta, image: MetadataImage) -> None:
-        if not delta.brokers_reconfigured:
-            return
-        self._take_dynamic_config(image)
-        self.log_manager.configure(self.config)
-        self.server.configure(self.config)
-        if self.replicas is not None:
-            self.requests.config = self.config
-            self.replicas.configure_broker(self.config, image)
+        if delta.brokers_reconfigured:
+            self.live_config.take(image)
 
-    def _metadata_changed(self, delta: MetadataDelta, image: MetadataImage) -> None:
-        self.replicas.apply(delta, image)
-        self.coordinators.metadata_changed(delta, image)
-        if delta.brokers and self._deserted is not None and not self._has_successors:
-            self._deserted.cancel()
-
-    def _take_dynamic_config(self, image: MetadataImage) -> None:
-        self.config = self._config_from_file.with_dynamic(
-            image.config(CLUSTER_DEFAULT),
-            image.config((ResourceType.BROKER, str(self.node_id))),
-        )
-        for problem in self.config.ignored:
-            log.warning("a stored setting cannot be used", problem=str(problem))
-        self.fetch_bytes_max = self.config["fetch.max.bytes"]
-        if self.controller is not None:
-            self.controller.config = self.config
+    def _warn_of_replaced_listeners(self) -> None:
+        if self.config.unopened_listeners:
+            log.warning(
+                "listeners that were stored while the broker ran replace those of the file or of "
+                f"--listener; `ottla configs alter --broker {self.node_id} --delete listeners` "
+                "removes them, from the next start on",
+                stored=self.config.per_broker["listeners"],
+                given=self.config.explicit["listeners"],
+            )
 
     def _dir_failed(self, directory: str, cause: BaseException) -> None:
-        """A log dir went offline at run time. The node goes on without it, while it can."""
-        if self.replicas is not None:
-            self.replicas.dir_failed(directory)
-        if directory == self.config.metadata_log_dir or not self.log_manager.has_online_dirs:
+        """A log dir went offline at run time. The node continues without it, if it can."""
+        is_fatal = directory == self.config.metadata_log_dir or not self.log_manager.dirs.online()
+        if self.has_broker:
+            self.broker.dir_failed(directory, goes_on=not is_fatal)
+        if is_fatal:
             self._fail(
                 RuntimeError(f"{directory}, which the node cannot do without, failed: {cause}")
             )
-        elif self.lifecycle is not None:
-            self.lifecycle.directories_changed(self.log_manager.directory_ids())
 
     def _metadata_failed(self, cause: Exception) -> None:
-        # Offline, so that the folder is not marked as closed properly.
+        # Take it offline, so that the log dir is not marked as closed properly.
         self.log_manager.fail_dir(self.config.metadata_log_dir, cause)
         self._fail(cause)
-
-    def file_failed(self, path: str, cause: OSError) -> None:
-        """A segment could not be read while it was being sent."""
-        self.log_manager.fail_dir(os.path.dirname(os.path.dirname(path)), cause)
 
     def _fail(self, reason: Exception) -> None:
         if not self.failure.done():
@@ -328,43 +388,97 @@ class Node:
     # --- closing --------------------------------------------------------------------------------
 
     async def stop(self) -> None:
-        """Let others take over, stop serving, then make everything durable and mark the shutdown
-        as clean."""
-        if self.lifecycle is not None:
-            await self._leave()
-            self.lifecycle.close()
-        self.server.stop_serving(BROKERS)
-        if self.coordinators is not None:
-            self.coordinators.close()
-        if self.replicas is not None:
-            self.replicas.close()
-        if self.controller is not None:
-            self.controller.close()
-        if self.metadata is not None:
-            # Controllers are answered to the end: they take over what this one has decided.
-            await self.metadata.close()
-        self.server.close()
-        self.peers.close()
-        await self.log_manager.close(self.broker_epoch)
+        """Let others take over, stop serving, then make everything durable and mark the shutdown as
+        clean."""
+        if self.has_metadata:
+            self.metadata.news.close()
+        while self._closing:
+            close = self._closing[-1]
+            ending = close()
+            if ending is not None:
+                await ending
+            # If a part cannot be stopped, those below it are not marked as closed properly.
+            if self._closing and self._closing[-1] is close:
+                self._closing.pop()
 
     async def _leave(self) -> None:
-        """Where there is nobody to take over, nothing is to be done: it goes on as it was. That may
-        turn out on the way, if all nodes are stopped at the same time."""
-        if self.lifecycle.is_fenced or self.failure.done() or not self._has_successors:
-            return
-        self._deserted = asyncio.get_running_loop().create_future()
-        leaving = asyncio.ensure_future(self.lifecycle.leave(LEAVE_S_MAX))
-        either: list[asyncio.Future[Any]] = [leaving, self._deserted]
-        await asyncio.wait(either, return_when=asyncio.FIRST_COMPLETED)
-        if not leaving.done():
-            leaving.cancel()
-        elif not leaving.result():
-            log.warning("not everything led here was taken over", waited_s_max=LEAVE_S_MAX)
+        lifecycle = self.broker.lifecycle
+        if not (lifecycle.is_fenced or self.failure.done()):
+            await self._departure.leave(lifecycle, self.metadata.image)
+        lifecycle.close()
 
-    @property
-    def _has_successors(self) -> bool:
-        brokers = self.metadata.image.brokers.values()
-        return any(broker.is_active for broker in brokers if broker.id != self.node_id)
+    async def _close_metadata(self) -> None:
+        # Controllers are answered to the end: they take over what this one has decided.
+        await self.metadata.close(is_last=self._departure.is_deserted)
+
+    async def _close_logs(self) -> None:
+        await self.log_manager.close(self.broker_epoch)
+
+    def stop_waiting(self) -> None:
+        """Stop waiting for others while this node stops: there are none, or they are not worth
+        waiting for."""
+        self._departure.stop_waiting()
+
+
+class Broker:
+    """The broker of a node: it follows the metadata and reports to the controller."""
+
+    def __init__(
+        self,
+        services: BrokerServices,
+        lifecycle: Lifecycle,
+        departure: Departure,
+        reactions: Backlog,
+    ) -> None:
+        self.services = services
+        self.lifecycle = lifecycle
+        self._departure = departure
+        self._reactions = reactions
+        self._report_cordoned()
+
+    async def join(self, peers: Peers) -> None:
+        """Register this broker, then host what the metadata assigns to it."""
+        services = self.services
+        replicas, requests = services.replicas, services.requests
+        metadata, log_manager = services.metadata, services.log_manager
+        await self.lifecycle.register()
+        replicas.report_folders = requests.assign_directories
+        replicas.moves.confirm = requests.confirm_directory
+        # Changes of ISRs delay acknowledgements: they must not wait behind other requests.
+        ask = partial(services.controller_link.ask, lane="isr")
+        replicas.join(peers, ask, self.lifecycle.epoch)
+        replicas.load(metadata.image)
+        services.coordinators.metadata_changed(MetadataDelta(), metadata.image)
+        metadata.subscribe(self._metadata_changed)
+        log_manager.start_background_work(replicas.high_watermarks)
+
+    def _metadata_changed(
+        self, delta: MetadataDelta, image: MetadataImage
+    ) -> asyncio.Future[None] | None:
+        return self._reactions.take(self._react(delta, image))
+
+    def _react(self, delta: MetadataDelta, image: MetadataImage) -> Iterator[None]:
+        """Apply a metadata change. Coordinators come after replicas: they check which partitions
+        are led here."""
+        services = self.services
+        yield from services.replicas.apply(delta, image)
+        services.coordinators.metadata_changed(delta, image)
+        if delta.brokers:
+            self._departure.brokers_changed(services.metadata.image)
+
+    def configure(self, config: BrokerConfig, _image: MetadataImage) -> None:
+        """Apply settings that changed at run time."""
+        self.services.requests.config = config
+        self._report_cordoned()
+
+    def dir_failed(self, directory: str, *, goes_on: bool) -> None:
+        self.services.replicas.dir_failed(directory)
+        if goes_on:
+            self.lifecycle.directories_changed(self.services.log_manager.dirs.directory_ids())
+            self._report_cordoned()
+
+    def _report_cordoned(self) -> None:
+        self.lifecycle.cordon(self.services.log_manager.dirs.cordoned_ids())
 
 
 def _connected_peers(runtime: Runtime) -> Peers:
@@ -374,14 +488,14 @@ def _connected_peers(runtime: Runtime) -> Peers:
 
 
 def _controllers(config: BrokerConfig) -> str:
-    """As the configuration names them."""
+    """Return the controllers that the configuration names."""
     named = config["controller.quorum.voters"] or config["controller.quorum.bootstrap.servers"]
     return ",".join(named)
 
 
 def _belongs(log: Log, image: MetadataImage, node_id: int) -> bool:
-    """Whether a log on disk is that of a replica here. It is not if its topic was deleted (there
-    may be another of the same name by now) or the replica moved away, while the node was down."""
+    """True if a log on disk belongs to a replica here. It does not if its topic was deleted (there
+    may be another of the same name by now) or the replica moved away while the node was down."""
     topic = image.topics.get(log.topic)
     if topic is None or log.topic_id not in (None, topic.id):
         return False
@@ -390,7 +504,7 @@ def _belongs(log: Log, image: MetadataImage, node_id: int) -> bool:
 
 
 def _directory_of(log: Log, image: MetadataImage, node_id: int) -> bytes | None:
-    """In which data folder the metadata has the replica that this log is of."""
+    """Return the directory that the metadata has for the replica of this log."""
     if not _belongs(log, image, node_id):
         return None
     return image.topics[log.topic].partitions[log.partition].directory_of(node_id)
@@ -400,10 +514,20 @@ def run(
     config: BrokerConfig,
     started: Callable[[Node], object] = lambda node: None,
 ) -> int:
-    """Serve until Ctrl-C or SIGTERM; the exit code. `started` is called when clients are served."""
+    """Serve until Ctrl-C, SIGTERM or SIGHUP; return the exit code. A second signal ends the wait
+    for others to take over. `started` is called when clients are served."""
+    from ottla.runtime.os_memory import bound_kept_memory, give_back_now_and_then
     from ottla.runtime.os_runtime import run as run_on_loop
 
-    return run_on_loop(lambda runtime: _serve(runtime, config, started))
+    async def serve(runtime: OsRuntime) -> int:
+        giving_back = asyncio.ensure_future(give_back_now_and_then())
+        try:
+            return await _serve(runtime, config, started)
+        finally:
+            giving_back.cancel()
+
+    bound_kept_memory()
+    return run_on_loop(serve)
 
 
 async def _serve(
@@ -411,17 +535,13 @@ async def _serve(
 ) -> int:
     stop_asked: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
-    def ask_to_stop() -> None:
-        if not stop_asked.done():
-            stop_asked.set_result(None)
-
-    runtime.on_stop_signal(ask_to_stop)
+    node = Node(runtime, config)
+    runtime.on_stop_signal(lambda: stop_asked.set_result(None), hurry=node.stop_waiting)
     for warning in config.unused_warnings():
         log.warning(warning)
-    node = Node(runtime, config)
     endings: list[asyncio.Future[Any]] = [stop_asked, node.failure]
     starting = asyncio.ensure_future(node.start())
-    # A node of a cluster that is not complete waits for the others; it can be stopped meanwhile.
+    # A node of an incomplete cluster waits for the others; it can be stopped meanwhile.
     await asyncio.wait([starting, *endings], return_when=asyncio.FIRST_COMPLETED)
     if not starting.done():
         starting.cancel()

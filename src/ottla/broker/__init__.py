@@ -1,2 +1,1 @@
-"""What makes a node a broker of a cluster: its registration and heartbeats, and its way to the
-active controller, wherever that is."""
+"""A node of a cluster: broker, controller, or both."""

@@ -1,0 +1,32 @@
+"""Limits on what one request may ask of the controller."""
+
+from __future__ import annotations
+
+from collections.abc import Hashable, Iterable
+from typing import TypeVar
+
+from ottla.protocol.errors import ErrorCode, KafkaError
+
+H = TypeVar("H", bound=Hashable)
+
+PARTITIONS_PER_REQUEST_MAX = 10_000
+
+
+def check_partitions(wanted: int) -> None:
+    """Refuse too many before anything is built: the number comes from the client and may be
+    billions."""
+    if wanted > PARTITIONS_PER_REQUEST_MAX:
+        raise KafkaError(
+            ErrorCode.POLICY_VIOLATION,
+            f"Excessively large number of partitions per request: {wanted}, allowed are "
+            f"{PARTITIONS_PER_REQUEST_MAX}.",
+        )
+
+
+def repeated(items: Iterable[H]) -> set[H]:
+    """Return the items that occur more than once."""
+    seen: set[H] = set()
+    twice: set[H] = set()
+    for item in items:
+        (twice if item in seen else seen).add(item)
+    return twice

@@ -1,0 +1,1 @@
+"""Decisions on topics: create, delete, grow."""

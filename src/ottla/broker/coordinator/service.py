@@ -1,0 +1,98 @@
+"""All coordinators of a node, and their internal topics."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import cached_property
+from typing import TYPE_CHECKING, Final
+
+from ottla.broker.coordinator.controller_calls import AskController
+from ottla.broker.coordinator.internal_topics import InternalTopics
+from ottla.broker.coordinator.neighbours import Neighbours
+from ottla.broker.coordinator.producer_ids import ProducerIds
+from ottla.broker.coordinator.runtime import CoordinatorRuntime
+from ottla.broker.coordinator.transactions.service import TRANSACTIONS_TOPIC, TransactionService
+from ottla.broker.metadata.delta import MetadataDelta
+from ottla.broker.metadata.image import MetadataImage
+
+if TYPE_CHECKING:
+    from random import Random
+
+    from ottla.broker.coordinator.group_settings import GroupShardSettings
+    from ottla.broker.coordinator.group_shard import GroupShard
+    from ottla.broker.peers.peers import Peers
+    from ottla.broker.replication.replica_manager import ReplicaManager
+    from ottla.config.broker import BrokerConfig
+    from ottla.runtime.runtime import Runtime
+
+GROUPS_TOPIC: Final = "__consumer_offsets"
+__all__ = ["GROUPS_TOPIC", "TRANSACTIONS_TOPIC", "Coordinators"]
+
+
+class Coordinators:
+    def __init__(
+        self,
+        runtime: Runtime,
+        replicas: ReplicaManager,
+        config: BrokerConfig,
+        *,
+        node_id: int,
+        ask: AskController,
+        peers: Peers,
+        broker_epoch: Callable[[], int],
+    ) -> None:
+        """`ask` sends a request to the controller; `broker_epoch` returns this broker's epoch."""
+        self._config = config
+        self._topics = InternalTopics(runtime, config, ask)
+        self._neighbours = Neighbours(node_id, config.inter_broker_listener_name)
+        self.producer_ids = ProducerIds(
+            ask,
+            lambda task: runtime.spawn(task, name="get-producer-ids"),
+            broker_id=node_id,
+            broker_epoch=broker_epoch,
+        )
+        self.groups: CoordinatorRuntime[GroupShard] = CoordinatorRuntime(
+            runtime,
+            replicas,
+            node_id=node_id,
+            topic=GROUPS_TOPIC,
+            make_shard=lambda index: self._make_group_shard(runtime.random, index),
+            reply_timeout_ms=config["offsets.commit.timeout.ms"],
+        )
+        self.transactions = TransactionService(
+            runtime,
+            replicas,
+            self.groups,
+            config,
+            neighbours=self._neighbours,
+            peers=peers,
+            producer_ids=self.producer_ids,
+        )
+
+    def metadata_changed(self, delta: MetadataDelta, image: MetadataImage) -> None:
+        """Take over a metadata change. Call this after the replica manager has applied it."""
+        self._neighbours.image = image
+        self._topics.metadata_changed(image)
+        self.groups.metadata_changed(delta, image)
+        self.transactions.metadata_changed(delta, image)
+
+    async def ensure_topic(self, name: str) -> None:
+        """Create an internal topic if it does not exist, and wait for it."""
+        await self._topics.ensure(name)
+
+    def close(self) -> None:
+        self.transactions.close()
+        self.groups.close()
+
+    @cached_property
+    def group_settings(self) -> GroupShardSettings:
+        """Created on first use, because importing the code of groups, a tenth of all code, would
+        slow down the start."""
+        from ottla.broker.coordinator.group_settings import GroupShardSettings
+
+        return GroupShardSettings.of(self._config)
+
+    def _make_group_shard(self, random: Random, index: int) -> GroupShard:
+        from ottla.broker.coordinator.group_shard import GroupShard
+
+        return GroupShard(self.group_settings, random, index)

@@ -1,0 +1,56 @@
+"""The part of the metadata about who may do what, and how much of it: ACLs, SCRAM credentials,
+delegation tokens, client quotas.
+
+Each map is copied only when it changes, so that a reader may keep what it derived from a map until
+the next image has another object there. No `repr` shows a secret.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple, TypeAlias
+
+
+class AccessControlEntry(NamedTuple):
+    """An ACL. The numbers are those of Kafka's protocol."""
+
+    resource_type: int
+    resource_name: str
+    pattern_type: int
+    principal: str
+    host: str
+    operation: int
+    permission_type: int
+
+
+class ScramCredential(NamedTuple):
+    """What the broker has to know to check a user's password, from which it cannot be derived."""
+
+    salt: bytes
+    stored_key: bytes
+    server_key: bytes
+    iterations: int
+
+    def __repr__(self) -> str:
+        return f"ScramCredential(iterations={self.iterations}, ...)"
+
+
+class DelegationToken(NamedTuple):
+    """A token by which `owner` signs in. Its password is derived from its id and the cluster's
+    secret key, and is not stored."""
+
+    owner: str
+    requester: str
+    renewers: tuple[str, ...]
+    issue_timestamp_ms: int
+    max_timestamp_ms: int
+    expiration_timestamp_ms: int
+
+
+ScramUser: TypeAlias = tuple[str, int]
+"""User name and mechanism: 1 is SCRAM-SHA-256, 2 is SCRAM-SHA-512."""
+QuotaEntity: TypeAlias = tuple[tuple[str, str | None], ...]
+"""Pairs of entity type ("user", "client-id", "ip") and name, sorted by type; None is the default
+entity of the type."""
+Quotas: TypeAlias = Mapping[str, float]
+"""Kafka's quota key -> its bound."""

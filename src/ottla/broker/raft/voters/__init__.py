@@ -1,0 +1,1 @@
+"""The set of voters, its history, and its changes."""

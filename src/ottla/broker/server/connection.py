@@ -1,0 +1,444 @@
+"""A client's connection: frames in, answers out, in order and within bounds.
+
+Bytes are received into one buffer that all connections share, and whole frames are served right
+there, before the next read: a record goes from that buffer to its segment file without a copy. Only
+a frame that did not arrive whole costs the connection a buffer of its own. That buffer grows with
+the bytes that arrive, so a client cannot make the broker reserve memory for bytes it does not send.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Coroutine
+from typing import TYPE_CHECKING, Any, Final
+
+from ottla.broker.server.answers import OwedAnswers, Slot
+from ottla.broker.server.context import RequestContext
+from ottla.broker.server.contract import CannotTell
+from ottla.broker.server.dispatch import NotServed
+from ottla.broker.server.frames import (
+    FRAME_SIZE,
+    REQUEST_BYTES_MIN,
+    BadFrame,
+    PartialFrame,
+    bad_size,
+)
+from ottla.broker.server.lane import Encoded, Undecodable
+from ottla.broker.server.outgoing import Outgoing
+from ottla.broker.server.pending import ClientTask, Pending, PendingTask
+from ottla.broker.server.pieces import AT_ONCE_BYTES_MAX, AT_ONCE_ELEMENTS_MAX, weight_of
+from ottla.logs import get_logger
+from ottla.protocol.errors import KafkaError, MalformedMessage, TooManyElements
+from ottla.protocol.wire import skip_tags
+
+if TYPE_CHECKING:
+    from ottla.broker.server.caller import Caller
+    from ottla.broker.server.context import NodeContext
+    from ottla.broker.server.dispatch import Dispatcher, Route
+    from ottla.broker.server.server import Server
+    from ottla.broker.server.services import NodeServices
+    from ottla.runtime.network import Socket
+
+log = get_logger("ottla.network")
+
+_REQUEST_START: Final = struct.Struct(">hhih")  # api key, version, correlation id, client id length
+
+UNSENT_BYTES_MAX: Final = 256 * 1024
+"""Answers are sent once they exceed this size. If they cannot be sent, no further request of the
+connection is served, so unread answers cost at most this much and one answer."""
+TURN_S_MAX: Final = 0.002
+"""How long one connection is served before the others have their turn."""
+REQUESTS_BETWEEN_CLOCK_LOOKS: Final = 16
+
+
+class Connection:
+    __slots__ = (
+        "_backlog",
+        "_closed",
+        "_dispatcher",
+        "_held",
+        "_out",
+        "_outgoing",
+        "_owed",
+        "_partial",
+        "_reading",
+        "_recv_into",
+        "_routes",
+        "_server",
+        "_services",
+        "_slots",
+        "_socket",
+        "_turn_over",
+        "_write_blocked",
+        "caller",
+        "last_active",
+    )
+
+    def __init__(
+        self,
+        socket: Socket,
+        caller: Caller,
+        dispatcher: Dispatcher,
+        services: NodeServices,
+        server: Server,
+    ) -> None:
+        self._socket = socket
+        self._recv_into = socket.recv_into
+        self._server = server
+        self._dispatcher = dispatcher
+        self._services = services
+        self._routes = dispatcher.routes
+        self.caller = caller
+        """The sender of the requests, as far as it is known."""
+        self.last_active = server.runtime.clock.now()
+        self._partial: PartialFrame | None = None
+        self._backlog: bytearray | None = None
+        """Requests that are put off."""
+        self._held = False
+        """True if later requests have to wait for the answer to an earlier one."""
+        self._owed = OwedAnswers()
+        self._slots = self._owed.slots
+        self._outgoing = Outgoing(socket, server.on_file_failed)
+        self._out = self._outgoing.chunks
+        self._write_blocked = False
+        self._turn_over = False
+        self._closed = False
+        self._reading = False
+        self._resume_reading()
+
+    @property
+    def peer(self) -> tuple[str, int]:
+        return self._socket.peer
+
+    @property
+    def kind(self) -> str:
+        """The kind of the listener, `BROKERS` or `CONTROLLERS`: see `contract`."""
+        return self._dispatcher.kind
+
+    @property
+    def is_closed(self) -> bool:
+        return self._closed
+
+    @property
+    def is_waiting(self) -> bool:
+        """True if the client is owed an answer: such a connection is not idle."""
+        return bool(self._slots)
+
+    # --- bytes in -------------------------------------------------------------------------------
+
+    def _on_readable(self) -> None:
+        partial = self._partial
+        try:
+            if partial is None:
+                count = self._recv_into(self._server.receive_view)
+            else:
+                count = self._recv_into(partial.room)
+        except BlockingIOError:
+            return
+        except OSError as error:
+            self.close(f"read failed: {error}")
+            return
+        if not count:
+            self.close("the client closed it")
+            return
+        self.last_active = self._server.runtime.clock.now()
+        try:
+            if partial is None:
+                self._take(self._server.receive_view, count)
+            elif (whole := partial.fill(count)) is not None:
+                self._partial = None
+                self._take(whole, len(whole))
+        except (BadFrame, NotServed) as error:
+            self.refuse(error)
+            return
+        if self._out and not self._write_blocked:
+            self._flush()
+
+    def _take(self, view: memoryview, end: int) -> None:
+        """Serve the whole frames of `view[:end]` and keep the rest."""
+        position = 0
+        served = 0
+        server, outgoing = self._server, self._outgoing
+        size_max = server.request_bytes_max
+        # `_must_wait`, in place: this is done for every request.
+        while end - position >= 4 and not (self._held or self._write_blocked or self._turn_over):
+            (size,) = FRAME_SIZE.unpack_from(view, position)
+            if size < REQUEST_BYTES_MIN or size > size_max:
+                raise bad_size(size, size_max)
+            start = position + 4
+            if start + size > end:
+                break
+            self._serve(view[start : start + size])
+            position = start + size
+            served += 1
+            if outgoing.unsent_bytes > UNSENT_BYTES_MAX and not self._write_blocked:
+                self._flush()
+            if self._closed:
+                return
+            if not served % REQUESTS_BETWEEN_CLOCK_LOOKS:
+                self._turn_over = server.runtime.clock.now() - self.last_active > TURN_S_MAX
+        if self._turn_over:
+            server.serve_later(self)
+        if position == end:
+            return
+        if self._must_wait:
+            self._backlog = bytearray(view[position:end])
+            self._pause_reading()
+        else:
+            self._partial = PartialFrame(view[position:end], size_max)
+
+    @property
+    def _must_wait(self) -> bool:
+        """True if no further request of this connection may be served for now."""
+        return self._held or self._write_blocked or self._turn_over
+
+    def next_turn(self) -> None:
+        """Serve the requests that `Server.serve_later` put off."""
+        self._turn_over = False
+        self.last_active = self._server.runtime.clock.now()
+        self._go_on()
+        if self._out and not self._write_blocked and not self._closed:
+            self._flush()
+
+    def _go_on(self) -> None:
+        """Serve the requests that were put off, and read again when none of them is left."""
+        if self._must_wait or self._closed:
+            return
+        backlog, self._backlog = self._backlog, None
+        if backlog is not None:
+            try:
+                self._take(memoryview(backlog), len(backlog))
+            except (BadFrame, NotServed) as error:
+                self.refuse(error)
+                return
+        if self._backlog is None:
+            self._resume_reading()
+
+    def _pause_reading(self) -> None:
+        if self._reading:
+            self._reading = False
+            self._socket.on_readable(None)
+
+    def _resume_reading(self) -> None:
+        if not (self._reading or self._closed or self._write_blocked):
+            self._reading = True
+            self._socket.on_readable(self._on_readable)
+
+    # --- one request ----------------------------------------------------------------------------
+
+    def _serve(self, frame: memoryview) -> None:
+        try:
+            api_key, version, correlation_id, client_id_size = _REQUEST_START.unpack_from(frame)
+            route = self._routes.get(api_key << 16 | version)
+            if route is None:
+                route = self._dispatcher.route(api_key, version)
+            position = 10
+            client_id = None
+            if client_id_size >= 0:
+                position += client_id_size
+                client_id = str(frame[10:position], "utf-8")
+            if route.request_is_flexible:
+                # Header v2 ends with tagged fields. Clients send none, so one zero byte is usual.
+                if frame[position]:
+                    position = skip_tags(frame, position)
+                else:
+                    position += 1
+        except (MalformedMessage, struct.error, IndexError, UnicodeDecodeError) as error:
+            raise BadFrame(f"a request that cannot be decoded ({error})") from None
+        context = RequestContext(api_key, version, client_id, self.caller, self._services)
+        if len(frame) > AT_ONCE_BYTES_MAX:
+            self._serve_large(route, correlation_id, context, frame, position)
+            return
+        try:
+            request = route.decode(frame, position, AT_ONCE_ELEMENTS_MAX)[0]
+        except TooManyElements as error:
+            if route.elements_max <= AT_ONCE_ELEMENTS_MAX:
+                raise BadFrame(f"a request that names too much ({error})") from None
+            self._serve_large(route, correlation_id, context, frame, position)
+        except MalformedMessage as error:
+            raise BadFrame(f"a request that cannot be decoded ({error})") from None
+        else:
+            self._handle(route, correlation_id, context, request)
+
+    def _handle(
+        self, route: Route, correlation_id: int, context: NodeContext, request: Any
+    ) -> None:
+        lane = self._server.lane
+        try:
+            if route.weighed_above is not None and weight_of(request) - 1 > route.weighed_above:
+                self._await(route, correlation_id, ClientTask(lane.serve(route, context, request)))
+                return
+            result = route.handle(context, request)
+            if type(result) is route.response_class:
+                try:
+                    chunks = route.encode(result, AT_ONCE_ELEMENTS_MAX)
+                except TooManyElements:
+                    self._await(route, correlation_id, ClientTask(lane.encode(route, result)))
+                else:
+                    self._answer(route, correlation_id, chunks)
+            elif result is not None:
+                self._await(route, correlation_id, result)
+        except Exception as error:  # a handler must never take the broker down
+            self._fail(route, correlation_id, error)
+
+    def _serve_large(
+        self,
+        route: Route,
+        correlation_id: int,
+        context: NodeContext,
+        frame: memoryview,
+        position: int,
+    ) -> None:
+        server = self._server
+        if frame.obj is server.receive_view.obj:
+            # the shared buffer is reused before this request is done
+            frame = memoryview(bytearray(frame))
+        work = server.lane.serve_frame(route, context, frame, position)
+        self._await(route, correlation_id, ClientTask(work))
+
+    def _answer(self, route: Route, correlation_id: int, chunks: list[Any]) -> None:
+        if self._slots:
+            slot = Slot(route, correlation_id, None)
+            self._owed.keep(slot, chunks)
+            slot.ready = True
+            self._slots.append(slot)
+            self._held = self._held or self._owed.is_full
+        else:
+            self._outgoing.add(correlation_id, chunks, route.response_is_flexible)
+
+    def _await(
+        self, route: Route, correlation_id: int, result: Pending | Coroutine[Any, Any, Any]
+    ) -> None:
+        pending = result if isinstance(result, Pending) else PendingTask(result)
+        slot = Slot(route, correlation_id, pending)
+        self._slots.append(slot)
+        self._held = self._held or pending.holds_connection or self._owed.is_full
+        pending.when_resolved(lambda response: self._resolved(slot, response))
+
+    def _resolved(self, slot: Slot, response: Any) -> None:
+        slot.ready = True
+        slot.pending = None
+        if self._closed:
+            return
+        if isinstance(response, Exception):
+            self._fail_slot(slot, response)
+            if self._closed:
+                return
+        elif type(response) is Encoded:
+            self._owed.keep(slot, response.chunks)
+        elif response is not None:
+            try:
+                self._owed.keep(slot, slot.route.encode(response, AT_ONCE_ELEMENTS_MAX))
+            except TooManyElements:
+                self._encode_later(slot, response)
+                return
+            except Exception as error:
+                self._fail_slot(slot, error)
+                if self._closed:
+                    return
+        self._drain()
+
+    def _encode_later(self, slot: Slot, response: Any) -> None:
+        slot.ready = False
+        slot.pending = ClientTask(self._server.lane.encode(slot.route, response))
+        self._held = True
+        slot.pending.when_resolved(lambda encoded: self._resolved(slot, encoded))
+
+    def _drain(self) -> None:
+        """Send every answer whose turn has come, then serve further requests."""
+        owed = self._owed
+        while (slot := owed.next_ready()) is not None:
+            if slot.chunks:
+                flexible = slot.route.response_is_flexible
+                self._outgoing.add(slot.correlation_id, slot.chunks, flexible)
+        if self._held and not owed.is_full and not owed.holds_connection:
+            self._held = False
+            self._go_on()
+        if self._out and not self._write_blocked and not self._closed:
+            self._flush()
+
+    # --- failures -------------------------------------------------------------------------------
+
+    def _fail(self, route: Route, correlation_id: int, error: Exception) -> None:
+        if isinstance(error, CannotTell):
+            self.close(str(error))
+            return
+        response = self._error_response(route, error)
+        if response is None:
+            self.close(f"{route.name} failed")
+        else:
+            self._answer(route, correlation_id, route.encode(response))
+
+    def _fail_slot(self, slot: Slot, error: Exception) -> None:
+        if isinstance(error, (Undecodable, TooManyElements)):
+            self.refuse(BadFrame(f"a request that cannot be served ({error})"))
+            return
+        if isinstance(error, CannotTell):
+            self.close(str(error))
+            return
+        response = self._error_response(slot.route, error)
+        if response is None:
+            self.close(f"{slot.route.name} failed")
+        else:
+            self._owed.keep(slot, slot.route.encode(response))
+
+    def _error_response(self, route: Route, error: Exception) -> Any:
+        """Return a response that carries the error, or None if the API has no field for one."""
+        if not isinstance(error, KafkaError):
+            log.error(
+                "a request failed inside the broker", api=route.name, peer=self.peer, exc_info=error
+            )
+        return route.error_response(error)
+
+    def refuse(self, error: BadFrame | NotServed) -> None:
+        reason = str(error)
+        if isinstance(error, NotServed):
+            # Not the client's fault: Kafka may serve this API. Like Kafka, give no answer.
+            log.warning(
+                "closing a connection that asked for an API that is not served",
+                api=error.name,
+                version=error.version,
+                peer=self.peer,
+            )
+        else:
+            log.warning(
+                "closing a connection that broke the protocol", peer=self.peer, reason=reason
+            )
+        self.close(reason)
+
+    def close(self, reason: str) -> None:
+        if self._closed:
+            return
+        self._closed = True
+        log.debug("connection closed", peer=self.peer, reason=reason)
+        self._owed.abandon()
+        self._out.clear()
+        self._partial = self._backlog = None
+        self._socket.close()
+        self._server.forget(self)
+
+    # --- bytes out ------------------------------------------------------------------------------
+
+    def _flush(self) -> None:
+        try:
+            if not self._outgoing.send():
+                if not self._write_blocked:
+                    # Do not read from a client that does not read: it then costs only what is
+                    # queued now.
+                    self._write_blocked = True
+                    self._pause_reading()
+                    self._socket.on_writable(self._on_writable)
+                return
+        except OSError as error:
+            self.close(f"write failed: {error}")
+            return
+        if self._write_blocked:
+            self._write_blocked = False
+            self._socket.on_writable(None)
+            self._go_on()
+
+    def _on_writable(self) -> None:
+        self.last_active = self._server.runtime.clock.now()
+        self._flush()
+        if self._out and not self._write_blocked and not self._closed:
+            self._flush()  # answers to requests served since the socket became writable

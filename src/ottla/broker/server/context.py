@@ -1,0 +1,38 @@
+"""The request's context for a handler: which API, who asks, and what there is to serve it with."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Generic, TypeAlias, TypeVar
+
+if TYPE_CHECKING:
+    from ottla.broker.server.caller import Caller
+    from ottla.broker.server.services import BrokerServices, ControllerServices, NodeServices
+
+S_co = TypeVar("S_co", bound="NodeServices", covariant=True)
+
+
+class RequestContext(Generic[S_co]):
+    """Made for each request, so it has only what differs between the requests of a connection, and
+    two objects that do not differ."""
+
+    __slots__ = ("api_key", "api_version", "caller", "client_id", "services")
+
+    def __init__(
+        self,
+        api_key: int,
+        api_version: int,
+        client_id: str | None,
+        caller: Caller,
+        services: S_co,
+    ) -> None:
+        self.api_key = api_key
+        self.api_version = api_version
+        self.client_id = client_id
+        self.caller = caller
+        self.services = services
+
+
+BrokerContext: TypeAlias = "RequestContext[BrokerServices]"
+ControllerContext: TypeAlias = "RequestContext[ControllerServices]"
+NodeContext: TypeAlias = "RequestContext[NodeServices]"
+"""The context of a request that brokers and controllers serve by the same code."""

@@ -1,0 +1,133 @@
+"""AddPartitionsToTxn: add partitions to a transaction.
+
+Up to version 3, a client of protocol 1 adds partitions before it writes to them. From version 4 on,
+brokers send it on behalf of batches they received, for several transactions at once: to verify that
+a partition was added, or to add it.
+"""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING, Any, Final
+
+from ottla.broker.coordinator.transactions.initializing import check_id
+from ottla.broker.coordinator.transactions.shard import added_response
+from ottla.broker.coordinator.transactions.transaction import (
+    EPOCH_BUMP_FROM,
+    Identity,
+    TopicPartition,
+)
+from ottla.broker.metadata.image import INTERNAL_TOPICS, MetadataImage
+from ottla.broker.server.contract import Handler
+from ottla.broker.server.handlers._coordinated import Gathering
+from ottla.broker.server.handlers._transactional import understood
+from ottla.protocol.errors import ErrorCode, KafkaError
+from ottla.protocol.messages.add_partitions_to_txn import (
+    AddPartitionsToTxnRequest,
+    AddPartitionsToTxnResponse,
+    AddPartitionsToTxnTransaction,
+)
+
+if TYPE_CHECKING:
+    from ottla.broker.server.context import BrokerContext
+
+BROKERS_FROM: Final = 4
+FENCED_FROM: Final = 2
+
+
+def handle(context: BrokerContext, request: AddPartitionsToTxnRequest) -> Any:
+    if context.api_version >= BROKERS_FROM:
+        transactions, combine = request.transactions, _combined
+    else:
+        transactions = [_of_client(request)]
+
+        def combine(parts: list[AddPartitionsToTxnResponse]) -> AddPartitionsToTxnResponse:
+            return _for_client(parts[0], context.api_version)
+
+    gathering = Gathering(combine)
+    for transaction in transactions:
+        _ask(context, transaction, gathering)
+    gathering.close()
+    return gathering.result
+
+
+def _of_client(request: AddPartitionsToTxnRequest) -> AddPartitionsToTxnTransaction:
+    return AddPartitionsToTxnTransaction(
+        transactional_id=request.v3_and_below_transactional_id,
+        producer_id=request.v3_and_below_producer_id,
+        producer_epoch=request.v3_and_below_producer_epoch,
+        topics=request.v3_and_below_topics,
+    )
+
+
+def _ask(
+    context: BrokerContext, transaction: AddPartitionsToTxnTransaction, gathering: Gathering
+) -> None:
+    name = transaction.transactional_id
+    client = Identity(transaction.producer_id, transaction.producer_epoch)
+    wanted = [(topic.name, index) for topic in transaction.topics for index in topic.partitions]
+    of_client = context.api_version < BROKERS_FROM
+
+    def refuse(error: KafkaError) -> AddPartitionsToTxnResponse:
+        return added_response(name, dict.fromkeys(wanted, error.code))
+
+    part = gathering.part(refuse)
+    refused = _refused(context.services.metadata.image, wanted, of_client=of_client)
+    if refused:
+        part.resolve(added_response(name, refused))
+        return
+    try:
+        check_id(name)
+    except KafkaError as error:
+        part.fail(error)
+        return
+    coordinator = context.services.coordinators.transactions.coordinator
+    if transaction.verify_only:
+        coordinator.request(
+            name,
+            part,
+            lambda shard, now, outbox: shard.verify_partitions(name, client, wanted, part, outbox),
+        )
+        return
+    version = 0 if of_client else EPOCH_BUMP_FROM
+    coordinator.request(
+        name,
+        part,
+        lambda shard, now, outbox: shard.add_partitions(
+            name, client, wanted, version, part, now, outbox
+        ),
+    )
+
+
+def _refused(
+    image: MetadataImage, wanted: list[TopicPartition], *, of_client: bool
+) -> dict[TopicPartition, ErrorCode]:
+    """Return the errors of all partitions if one of them cannot be added: then none is."""
+    errors: dict[TopicPartition, ErrorCode] = {}
+    for topic, index in wanted:
+        known = image.topics.get(topic)
+        if of_client and topic in INTERNAL_TOPICS:
+            errors[topic, index] = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+        elif known is None or index not in known.partitions:
+            errors[topic, index] = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+    if not errors:
+        return {}
+    return {where: errors.get(where, ErrorCode.OPERATION_NOT_ATTEMPTED) for where in wanted}
+
+
+def _combined(parts: list[AddPartitionsToTxnResponse]) -> AddPartitionsToTxnResponse:
+    return AddPartitionsToTxnResponse(
+        results_by_transaction=[result for part in parts for result in part.results_by_transaction]
+    )
+
+
+def _for_client(response: AddPartitionsToTxnResponse, version: int) -> AddPartitionsToTxnResponse:
+    topics = response.results_by_transaction[0].topic_results
+    for topic in topics:
+        for partition in topic.results_by_partition:
+            partition.partition_error_code = understood(
+                partition.partition_error_code, version, FENCED_FROM
+            )
+    return AddPartitionsToTxnResponse(results_by_topic_v3_and_below=topics)
+
+
+HANDLER = Handler(on_broker=handle)

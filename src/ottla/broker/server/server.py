@@ -1,0 +1,236 @@
+"""The listeners, and the bounds on what connections may cost the broker."""
+
+from __future__ import annotations
+
+import itertools
+from collections import deque
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from ottla.broker.server.caller import NO_CONNECTION, Caller
+from ottla.broker.server.connection import Connection
+from ottla.broker.server.contract import BROKERS, CONTROLLERS
+from ottla.broker.server.dispatch import Dispatcher
+from ottla.broker.server.lane import Lane
+from ottla.broker.server.limits import ConnectionLimits, total_within
+from ottla.logs import get_logger
+from ottla.runtime.network import BufferSizes
+from ottla.runtime.pace import SLICE_S
+from ottla.security.principal import ANONYMOUS
+
+if TYPE_CHECKING:
+    from ottla.broker.server.services import NodeServices
+    from ottla.config.broker import BrokerConfig
+    from ottla.config.listeners import Listener as ListenerConfig
+    from ottla.runtime.network import Listener, Socket
+    from ottla.runtime.runtime import Runtime, Timer
+
+log = get_logger("ottla.network")
+
+RECEIVE_BUFFER_BYTES: Final = 512 * 1024
+IDLE_SWEEPS_PER_TIMEOUT: Final = 4
+IDLE_SWEEP_S_MAX: Final = 60.0
+
+
+class _Served(NamedTuple):
+    services: NodeServices
+    on_close: Callable[[int], object]
+
+
+class _Opened(NamedTuple):
+    kind: str
+    name: str
+    listener: Listener
+
+
+class Server:
+    def __init__(
+        self,
+        runtime: Runtime,
+        config: BrokerConfig,
+        on_file_failed: Callable[[str, OSError], object],
+    ) -> None:
+        """`on_file_failed` is called with the path of a segment file that cannot be sent."""
+        self.runtime = runtime
+        self.on_file_failed = on_file_failed
+        self.dispatchers = {kind: Dispatcher(kind) for kind in (BROKERS, CONTROLLERS)}
+        self.lane = Lane(runtime)
+        self.receive_view = memoryview(bytearray(RECEIVE_BUFFER_BYTES))
+        """Shared by all connections: the bytes of a read are served before the next read."""
+        self.request_bytes_max: int = config["socket.request.max.bytes"]
+        self.limits = ConnectionLimits.from_config(config, runtime.open_files_max)
+        self._idle_s: float = config["connections.max.idle.ms"] / 1000
+        self._buffers = buffer_sizes(config)
+        self._backlog: int = config["socket.listen.backlog.size"]
+        self._connections: dict[Connection, None] = {}
+        self._connection_ids = itertools.count(NO_CONNECTION + 1)
+        self._listeners: list[_Opened] = []
+        self._served: dict[str, _Served] = {}
+        self._busy: deque[Connection] = deque()
+        self._busy_is_scheduled = False
+        self._accept_paused = False
+        self._idle_timer: Timer | None = None
+
+    def configure(self, config: BrokerConfig) -> None:
+        """Apply settings that may change at run time; existing connections stay."""
+        open_files_max = self.runtime.open_files_max
+        self.limits.total_max = total_within(config["max.connections"], open_files_max)
+        self.limits.per_address_max = config["max.connections.per.ip"]
+        self.limits.overrides = config.max_connections_by_ip
+        if BROKERS in self._served:
+            self._change_listeners(config.listeners)
+
+    def _change_listeners(self, wanted: Sequence[ListenerConfig]) -> None:
+        """Open and close client listeners until there is one of each of these names. A listener
+        that stays keeps its address until the node restarts, as in Kafka."""
+        names = {listener.name for listener in wanted}
+        opened = {one.name for one in self._listeners if one.kind == BROKERS}
+        for name in opened - names:
+            log.info("closing a listener", listener=name)
+            self._close(BROKERS, name)
+        for listener in wanted:
+            if listener.name in opened:
+                continue
+            try:
+                address = self.listen(listener)
+            except OSError as error:
+                log.error("cannot open a listener", listener=str(listener), error=str(error))
+            else:
+                log.info("listener opened", listener=listener.name, address=address)
+        self._resume_listeners()
+
+    def listen(self, listener: ListenerConfig, kind: str = BROKERS) -> tuple[str, int]:
+        """Open a listener and return the address it listens on. Connections wait until
+        `start_serving`, because the port must be known before the node is ready to answer."""
+        opened = self.runtime.network.listen(
+            listener.host,
+            listener.port,
+            lambda socket: self._accepted(socket, listener.name, kind),
+            backlog=self._backlog,
+            buffers=self._buffers,
+        )
+        opened.pause()
+        self._listeners.append(_Opened(kind, listener.name, opened))
+        return opened.address
+
+    def start_serving(
+        self,
+        kind: str,
+        services: NodeServices,
+        on_close: Callable[[int], object] = lambda connection_id: None,
+    ) -> None:
+        """Serve connections of this kind of listener; `on_close` is called with the id of each that
+        is closed."""
+        self._served[kind] = _Served(services, on_close)
+        self._resume_listeners()
+        if self._idle_s > 0 and self._idle_timer is None:
+            self._schedule_idle_sweep()
+
+    def _resume_listeners(self) -> None:
+        for kind, _, listener in self._listeners:
+            if kind in self._served and not (self._accept_paused and kind == BROKERS):
+                listener.resume()
+
+    def _accepted(self, socket: Socket, listener_name: str, kind: str) -> None:
+        if kind == CONTROLLERS:
+            # These are other nodes: a flood of clients must not keep them from electing a leader.
+            self._connect(socket, listener_name, kind)
+            return
+        refusal = self.limits.admit(socket.peer[0])
+        if refusal is not None:
+            log.warning("refusing a connection", peer=socket.peer, reason=refusal)
+            socket.close()
+            return
+        self._connect(socket, listener_name, kind)
+        if self.limits.is_full and not self._accept_paused:
+            log.warning("connection limit reached; new ones wait", limit=self.limits.total_max)
+            self._accept_paused = True
+            for kind, _, listener in self._listeners:
+                if kind == BROKERS:
+                    listener.pause()
+
+    def _connect(self, socket: Socket, listener_name: str, kind: str) -> None:
+        services = self._served[kind].services
+        caller = Caller(
+            ANONYMOUS, socket.peer, listener_name, connection_id=next(self._connection_ids)
+        )
+        connection = Connection(socket, caller, self.dispatchers[kind], services, self)
+        self._connections[connection] = None
+
+    def forget(self, connection: Connection) -> None:
+        """Remove a closed connection."""
+        if self._connections.pop(connection, self) is self:
+            return
+        self._served[connection.kind].on_close(connection.caller.connection_id)
+        if connection.kind == CONTROLLERS:
+            return
+        self.limits.leave(connection.peer[0])
+        if self._accept_paused and not self.limits.is_full:
+            self._accept_paused = False
+            self._resume_listeners()
+
+    def serve_later(self, connection: Connection) -> None:
+        """Serve the remaining requests of a connection later, after those of other busy
+        connections. All busy connections together get one slice of each turn, so the others do not
+        wait for them."""
+        self._busy.append(connection)
+        self._schedule_busy()
+
+    def _schedule_busy(self) -> None:
+        if self._busy and not self._busy_is_scheduled:
+            self._busy_is_scheduled = True
+            self.runtime.call_soon(self._serve_busy)
+
+    def _serve_busy(self) -> None:
+        self._busy_is_scheduled = False
+        clock = self.runtime.clock
+        end_s = clock.now() + SLICE_S
+        try:
+            while self._busy and clock.now() < end_s:
+                self._busy.popleft().next_turn()
+        finally:
+            self._schedule_busy()
+
+    def _schedule_idle_sweep(self) -> None:
+        delay_s = min(IDLE_SWEEP_S_MAX, self._idle_s / IDLE_SWEEPS_PER_TIMEOUT)
+        self._idle_timer = self.runtime.call_later(delay_s, self._sweep_idle)
+
+    def _sweep_idle(self) -> None:
+        oldest = self.runtime.clock.now() - self._idle_s
+        for connection in list(self._connections):
+            if connection.last_active < oldest and not connection.is_waiting:
+                connection.close(f"idle for {self._idle_s:.0f} s (connections.max.idle.ms)")
+        self._schedule_idle_sweep()
+
+    def stop_serving(self, kind: str) -> None:
+        """Close the listeners of this kind, and their connections."""
+        self._close(kind)
+        self._served.pop(kind, None)
+
+    def _close(self, kind: str, name: str | None = None) -> None:
+        """Close one listener, or all of a kind, with their connections."""
+        for one in list(self._listeners):
+            if one.kind == kind and name in (None, one.name):
+                one.listener.close()
+                self._listeners.remove(one)
+        for connection in list(self._connections):
+            if connection.kind == kind and name in (None, connection.caller.listener_name):
+                connection.close("its listener is being closed")
+
+    def close(self) -> None:
+        self.stop_serving(BROKERS)
+        self.stop_serving(CONTROLLERS)
+        if self._idle_timer is not None:
+            self._idle_timer.cancel()
+
+
+def buffer_sizes(config: BrokerConfig) -> BufferSizes:
+    """Return the socket buffer sizes. Sending uses Kafka's default: data in flight then stays in
+    the processor's cache, and cached reads cost a third of what they cost with the buffers that
+    Linux would grow. The size for receiving is left to the OS unless it was set: a produce then
+    arrives in fewer pieces, at half the cost."""
+    receive = "socket.receive.buffer.bytes"
+    return BufferSizes(
+        send=config["socket.send.buffer.bytes"],
+        receive=config[receive] if receive in config.explicit else -1,
+    )

@@ -1,0 +1,1 @@
+"""The state of idempotent and transactional producers in a log."""

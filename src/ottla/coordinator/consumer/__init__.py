@@ -1,1 +1,0 @@
-"""Consumer groups of the new protocol (KIP-848): the coordinator assigns, members reconcile."""

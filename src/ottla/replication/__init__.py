@@ -1,1 +1,0 @@
-"""Partitions as their clients see them: who leads, what is visible, what `acks` means."""

@@ -12,21 +12,11 @@ from typing import TYPE_CHECKING
 from ottla.lazy import lazily
 
 if TYPE_CHECKING:
-    from ottla.blocking.admin.admin import Admin as Admin
+    from ottla.blocking.admin import Admin as Admin
     from ottla.blocking.consumer import Consumer as Consumer
     from ottla.blocking.producer import Producer as Producer
     from ottla.blocking.sent import Sent as Sent
     from ottla.blocking.sent import SentRows as SentRows
 
-_HOMES = {
-    "ottla.blocking.admin.admin": "Admin",
-    "ottla.blocking.consumer": "Consumer",
-    "ottla.blocking.producer": "Producer",
-    "ottla.blocking.sent": "Sent SentRows",
-}
-
-if not TYPE_CHECKING:  # a type checker is to complain about names that are not there
-    __getattr__, __all__ = lazily(__name__, _HOMES)
-
-    def __dir__() -> list[str]:
-        return [*globals(), *__all__]
+if not TYPE_CHECKING:  # so that type checkers report names that do not exist
+    __getattr__, __dir__ = lazily(__name__)

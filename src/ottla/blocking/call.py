@@ -1,4 +1,4 @@
-"""A piece of work in the event loop that a thread waits for, and may be asked to help with."""
+"""Work in the event loop that a thread waits for; it may run functions in that thread."""
 
 from __future__ import annotations
 
@@ -15,15 +15,15 @@ log = logging.getLogger("ottla.client")
 T = TypeVar("T")
 
 ABANDON_WAIT_S = 5.0
-"""How long an interrupted thread waits for its work to be over, before it lets go of it."""
+"""How long an interrupted thread waits for its work to end."""
 
 
 class Call(Generic[T]):
-    """`begin` in the loop, `wait` in the thread. The work may have functions run in that thread."""
+    """`begin` it in the loop, `wait` for it in the thread, where it may also run functions."""
 
     def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
         self._loop = loop
-        # What the thread is to run; None: it is over.
+        # Functions for the thread to run; None when the work has ended.
         self._inbox: SimpleQueue[Callable[[], None] | None] = SimpleQueue()
         self._task: asyncio.Task[None] | None = None
         self._is_abandoned = False
@@ -47,7 +47,7 @@ class Call(Generic[T]):
             self._inbox.put(None)
 
     async def in_caller(self, function: Callable[..., Any], *arguments: object) -> Any:
-        """Run a function in the thread that waits, and wait for what comes of it."""
+        """Run a function in the waiting thread, and return its result."""
         answer: asyncio.Future[Any] = self._loop.create_future()
 
         def run() -> None:
@@ -63,7 +63,7 @@ class Call(Generic[T]):
         return await answer
 
     def tell_caller(self, function: Callable[..., object], *arguments: object) -> None:
-        """Run a function in the thread that waits, before it goes on; nobody waits for that."""
+        """Run a function in the waiting thread, without waiting for it."""
 
         def run() -> None:
             try:
@@ -79,7 +79,7 @@ class Call(Generic[T]):
         try:
             while (request := self._inbox.get()) is not None:
                 request()
-        except BaseException:  # Ctrl-C, most of all
+        except BaseException:  # above all Ctrl-C
             self._abandon()
             raise
         error, self._error = self._error, None
@@ -93,7 +93,7 @@ class Call(Generic[T]):
         self._loop.call_soon_threadsafe(settle, *arguments)
 
     def _abandon(self) -> None:
-        """Cancel the work, and give it a moment to leave everything in order."""
+        """Cancel the work, and give it a moment to clean up."""
         if self._is_over:
             return
         self._is_abandoned = True

@@ -1,11 +1,11 @@
-"""`Consumer` without `await`.
+"""The blocking `Consumer`.
 
 with Consumer("payments", group_id="ledger") as consumer:
     for record in consumer:
         print(record.partition, record.offset, record.value)
 
-Rebalance listeners and the callbacks of commits run in the thread that waits for records, inside
-that call. Deserializers and interceptors run in the thread of the event loop, and must not wait.
+Rebalance listeners and commit callbacks run in the thread that waits for records, inside that call.
+Deserializers and interceptors run in the thread of the event loop, and must not block.
 """
 
 from __future__ import annotations
@@ -16,38 +16,49 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack
 
 from ottla.blocking.call import Call
-from ottla.blocking.client import documented_as
-from ottla.blocking.consumer_offsets import ConsumerOffsets
 from ottla.blocking.listener import CallerListener
+from ottla.blocking.loop_user import LoopUser, documented_as
 from ottla.client.consumer.arguments import checked_listener
 from ottla.client.consumer.consumer import (
     CLOSE_TIMEOUT_MS,
     POLL_TIMEOUT_MS,
     CommitCallback,
+    iteration_of,
+    next_or_none,
 )
 from ottla.client.consumer.consumer import Consumer as AsyncConsumer
-from ottla.client.consumer.fetch_buffer import FetchedBatch
-from ottla.client.consumer.parallel_settings import Handler, ParallelOptions
+from ottla.client.consumer.fetching.buffer import FetchedBatch
+from ottla.client.consumer.parallel.settings import Handler, ParallelOptions
 from ottla.client.errors import IllegalState
-from ottla.client.settings.consumer import ConsumerOptions
-from ottla.client.values import AnyRecord, GroupMetadata, OffsetAndMetadata, TopicPartition
+from ottla.client.settings.consumer import ConsumerOptions, ConsumerSettings
+from ottla.client.settings.documentation import lists_settings
+from ottla.client.values import (
+    AnyRecord,
+    GroupMetadata,
+    OffsetAndMetadata,
+    OffsetAndTimestamp,
+    TopicPartition,
+)
 
 if TYPE_CHECKING:
     import pyarrow as pa
 
     from ottla.blocking.loop_thread import LoopThread
-    from ottla.client.consumer.rebalance_listener import RebalanceListener
+    from ottla.client.consumer.groups.membership import Attention
+    from ottla.client.consumer.groups.rebalance_listener import RebalanceListener
+    from ottla.client.consumer.subscriptions import InHand
 
 T = TypeVar("T")
 
 
+@lists_settings(ConsumerSettings)
 @documented_as(AsyncConsumer)
-class Consumer(ConsumerOffsets):
+class Consumer:
     """Use it as `with Consumer(...)`, or call `start()` and `close()`.
 
-    One thread at a time waits for records; `wakeup()` may be called from any. A record that was
-    handed out counts as consumed, for automatic commits, when the application comes back for the
-    next: if it fails in between, the record comes again.
+    Only one thread at a time may wait for records; any thread may call `wakeup()`. For automatic
+    commits, a record counts as consumed when the application asks for the next one: if the
+    application fails in between, the record is delivered again.
     """
 
     def __init__(
@@ -56,26 +67,34 @@ class Consumer(ConsumerOffsets):
         listener: RebalanceListener | None = None,
         **options: Unpack[ConsumerOptions],
     ) -> None:
+        self._loop = LoopUser("Consumer")
         self._waiting: Call[Any] | None = None
         self._is_closed = False
+        # Set by `start`; iteration reads them for every record.
+        self._hand: InHand
+        self._attention: Attention
         self._consumer = AsyncConsumer(*topics, listener=self._in_caller(listener), **options)
 
-    # Life
+    # Start and close
 
     def start(self) -> None:
         if self._is_closed:
             raise IllegalState("a consumer is started once; make a new one")
-        self._open(self._consumer.start)
+        self._loop.open(self._begin)
+
+    async def _begin(self) -> None:
+        await self._consumer.start()
+        self._hand, self._attention = iteration_of(self._consumer)
 
     def close(self, timeout_ms: int = CLOSE_TIMEOUT_MS) -> None:
         self._end(lambda: self._consumer.close(timeout_ms))
 
     def _end(self, close: Callable[[], Awaitable[None]]) -> None:
         self._is_closed = True
-        self._shut(close, self._closing_call)
+        self._loop.close(close, self._closing_call)
 
     def _closing_call(self, thread: LoopThread) -> Call[Any]:
-        """Listeners run in the thread that closes."""
+        """Return a call that runs listeners in the thread that closes."""
         self._waiting = Call(thread.loop)
         return self._waiting
 
@@ -94,8 +113,8 @@ class Consumer(ConsumerOffsets):
     # Threads
 
     def _wait(self, work: Callable[[], Awaitable[T]]) -> T:
-        """A call inside which listeners and callbacks run, in this thread."""
-        thread = self._running()
+        """Run a call in which listeners and callbacks run, in this thread."""
+        thread = self._loop.running()
         if self._waiting is not None:
             raise IllegalState(
                 "another thread is waiting for records of this consumer, or this is one of its "
@@ -109,11 +128,15 @@ class Consumer(ConsumerOffsets):
             if self._waiting is call:
                 self._waiting = None
 
+    def _do(self, work: Callable[[], T]) -> T:
+        """Run a quick function. Subscriptions may be set before there is a loop."""
+        return work() if self._loop.thread is None else self._loop.do(work)
+
     def _in_caller(self, listener: RebalanceListener | None) -> RebalanceListener | None:
         told = checked_listener(listener)
         return None if told is None else CallerListener(told, lambda: self._waiting)
 
-    # What to read
+    # Subscription and assignment
 
     def subscribe(
         self,
@@ -187,16 +210,20 @@ class Consumer(ConsumerOffsets):
         return self
 
     def __next__(self) -> AnyRecord:
-        # For every record: the hand of the asynchronous consumer, which its loop leaves alone
-        # until this thread comes back with nothing in it. No other thread is asked meanwhile.
-        consumer, thread = self._consumer, self._thread
-        if not (thread is None or thread.is_forked or consumer._membership.needs_attention):
-            for record in consumer._hand:
-                consumer._in_hand.record = record
+        # This runs for every record: it takes records from the chunk of the asynchronous consumer,
+        # which the loop does not touch until this thread asks for more. No thread switch is needed.
+        thread = self._loop.thread
+        if not (thread is None or thread.is_forked or self._attention.needed):
+            hand = self._hand
+            for record in hand.rest:
+                hand.record = record
                 return record
+        return self._next_waiting()
+
+    def _next_waiting(self) -> AnyRecord:
         if self._is_closed:
             raise StopIteration
-        next_record = self._wait(consumer._next_or_none)
+        next_record = self._wait(lambda: next_or_none(self._consumer))
         if next_record is None:
             raise StopIteration
         return next_record
@@ -209,14 +236,51 @@ class Consumer(ConsumerOffsets):
             yield found
 
     def wakeup(self) -> None:
-        self._running().post(self._consumer.wakeup)
+        self._loop.running().post(self._consumer.wakeup)
+
+    # Offsets
+
+    def position(self, partition: TopicPartition, timeout_ms: float | None = None) -> int:
+        return self._loop.call(lambda: self._consumer.position(partition, timeout_ms))
+
+    def lag(self) -> dict[TopicPartition, int]:
+        return self._do(self._consumer.lag)
+
+    def seek(self, partition: TopicPartition, offset: int | OffsetAndMetadata) -> None:
+        self._do(lambda: self._consumer.seek(partition, offset))
+
+    def seek_to_beginning(self, *partitions: TopicPartition | Iterable[TopicPartition]) -> None:
+        self._do(lambda: self._consumer.seek_to_beginning(*partitions))
+
+    def seek_to_end(self, *partitions: TopicPartition | Iterable[TopicPartition]) -> None:
+        self._do(lambda: self._consumer.seek_to_end(*partitions))
+
+    def seek_to_time(self, times: Mapping[TopicPartition, int]) -> None:
+        self._do(lambda: self._consumer.seek_to_time(times))
+
+    def offsets_for_times(
+        self, times: Mapping[TopicPartition, int]
+    ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
+        return self._loop.call(lambda: self._consumer.offsets_for_times(times))
+
+    def beginning_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        return self._loop.call(lambda: self._consumer.beginning_offsets(partitions))
+
+    def end_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        return self._loop.call(lambda: self._consumer.end_offsets(partitions))
+
+    def partitions_for_topic(self, topic: str) -> frozenset[int]:
+        return self._loop.call(lambda: self._consumer.partitions_for_topic(topic))
+
+    def topics(self) -> frozenset[str]:
+        return self._loop.call(self._consumer.topics)
 
     # The group
 
     def commit(
         self, offsets: Mapping[TopicPartition, OffsetAndMetadata | int] | None = None
     ) -> None:
-        self._call(lambda: self._consumer.commit(offsets))
+        self._loop.call(lambda: self._consumer.commit(offsets))
 
     def commit_async(
         self,
@@ -241,7 +305,7 @@ class Consumer(ConsumerOffsets):
     def committed(
         self, partitions: Iterable[TopicPartition]
     ) -> dict[TopicPartition, OffsetAndMetadata | None]:
-        return self._call(lambda: self._consumer.committed(partitions))
+        return self._loop.call(lambda: self._consumer.committed(partitions))
 
     def group_metadata(self) -> GroupMetadata:
         return self._do(self._consumer.group_metadata)

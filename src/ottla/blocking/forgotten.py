@@ -1,7 +1,7 @@
-"""Producers that a program has not closed: at its end they still send what they have.
+"""Flushes producers that a program has not closed when it ends.
 
-This runs when `atexit` does: the thread of the event loop is alive then, but no other thread can be
-begun. So open connections are used, and what needs a new one may be lost; the log says so.
+This runs at `atexit`: the thread of the event loop is alive then, but no new thread can be started.
+So only open connections can be used. Records that need a new one may be lost, which is logged.
 """
 
 from __future__ import annotations
@@ -9,38 +9,40 @@ from __future__ import annotations
 import asyncio
 import atexit
 import warnings
+from collections.abc import Callable, Coroutine
 from concurrent.futures import Future
 from contextlib import suppress
+from dataclasses import dataclass
 from time import monotonic
-from typing import Protocol
+from typing import Any
 
-from ottla.blocking.loop_thread import LoopThread
-from ottla.client.producer.losses import records
+from ottla.blocking.loop_user import LoopUser
+from ottla.client.producer.sending.losses import records
 
 EXIT_WAIT_MAX_MS = 10_000
-"""How long the end of a program is held up, for all its producers together."""
+"""The longest that the end of a program is delayed, for all its producers together."""
 MARGIN_S = 1.0
 
 
-class Closable(Protocol):
-    @property
-    def _thread(self) -> LoopThread | None: ...
+@dataclass(frozen=True, slots=True, eq=False)
+class Unclosed:
+    """A producer that is open, as far as its end needs to know it."""
 
-    def _waiting(self) -> int:
-        """How many records have no outcome yet."""
-        ...
-
-    async def _leave(self, error: BaseException, within_ms: float) -> None: ...
-
-
-_open: set[Closable] = set()
+    loop: LoopUser
+    waiting: Callable[[], int]
+    """Returns the number of records without an outcome."""
+    leave: Callable[[BaseException, float], Coroutine[Any, Any, None]]
+    """Closes because of an error, within so many ms."""
 
 
-def remember(producer: Closable) -> None:
+_open: set[Unclosed] = set()
+
+
+def remember(producer: Unclosed) -> None:
     _open.add(producer)
 
 
-def forget(producer: Closable) -> None:
+def forget(producer: Unclosed) -> None:
     _open.discard(producer)
 
 
@@ -49,19 +51,19 @@ def end_all() -> None:
     ending: list[tuple[ResourceWarning, Future[None]]] = []
     for producer in list(_open):
         forget(producer)
-        thread = producer._thread
+        thread = producer.loop.thread
         if thread is None or thread.is_forked or thread.loop.is_closed():
             continue
         warning = ResourceWarning(
-            f"a Producer was not closed; {records(producer._waiting())} waiting. "
+            f"a Producer was not closed; {records(producer.waiting())} waiting. "
             "Use `with Producer(...)`, or call close()"
         )
-        work = producer._leave(warning, EXIT_WAIT_MAX_MS)
+        work = producer.leave(warning, EXIT_WAIT_MAX_MS)
         ending.append((warning, asyncio.run_coroutine_threadsafe(work, thread.loop)))
     for _, future in ending:
         with suppress(Exception, KeyboardInterrupt):
             future.result(max(0.0, deadline - monotonic()))
-    for warning, _ in ending:  # behind all else: warnings may be made errors
+    for warning, _ in ending:  # last, because warnings may be turned into errors
         notes = getattr(warning, "__notes__", [])
         warnings.warn("; ".join([str(warning), *notes]), ResourceWarning, stacklevel=1)
 

@@ -1,4 +1,4 @@
-"""Rebalance listeners of blocking consumers: they run in the thread that waits for records."""
+"""Runs the rebalance listeners of blocking consumers in the thread that waits for records."""
 
 from __future__ import annotations
 
@@ -7,14 +7,14 @@ from collections.abc import Callable
 from typing import Any
 
 from ottla.blocking.call import Call
-from ottla.client.consumer.rebalance_listener import RebalanceListener, Told
+from ottla.client.consumer.groups.rebalance_listener import RebalanceListener, Told
 from ottla.client.values import TopicPartition
 
 Partitions = frozenset[TopicPartition]
 
 
 class CallerListener(RebalanceListener):
-    """Stands in the loop for a listener of the application, which may so commit and seek."""
+    """Stands in for the application's listener, which can then commit and seek."""
 
     def __init__(
         self, listener: RebalanceListener, waiting: Callable[[], Call[Any] | None]

@@ -1,7 +1,7 @@
-"""One event loop in a thread of its own, shared by all blocking clients of this process.
+"""One event loop in its own thread, shared by all blocking clients of this process.
 
-It begins with the first client that is started and ends with the last one that is closed. A child
-process made by `fork` has no such thread: clients from before say so there.
+It starts with the first client and ends when the last one is closed. A child process made by `fork`
+does not have this thread: clients that were created before the fork raise there.
 """
 
 from __future__ import annotations
@@ -21,23 +21,23 @@ T = TypeVar("T")
 
 
 class LoopThread:
-    """Use `acquire` and `release`: there is one for all."""
+    """Use `acquire` and `release`: all clients share one."""
 
     def __init__(self) -> None:
         self.loop = new_event_loop()
         self.users = 0
         self.is_forked = False
-        # A daemon: a program that forgets to close its clients is not kept from ending.
+        # A daemon, so that a program can end even if it forgets to close its clients.
         self._thread = threading.Thread(target=self._run, name="ottla-blocking", daemon=True)
         self._thread.start()
 
     @property
     def is_current(self) -> bool:
-        """Whether the caller is a callback, which runs in this thread and must not wait for it."""
+        """True in a callback, which runs in this thread and must not wait for it."""
         return threading.get_ident() == self._thread.ident
 
     def call(self, work: Callable[[], Awaitable[T]], call: Call[T] | None = None) -> T:
-        """Run `work` in the loop, and wait for what comes of it."""
+        """Run `work` in the loop, and return its result."""
         self.check()
         if self.is_current:
             raise IllegalState(
@@ -49,7 +49,7 @@ class LoopThread:
         return call.wait()
 
     def post(self, callback: Callable[..., object], *arguments: Any) -> None:
-        """Run a function in the loop soon, and wait for nothing."""
+        """Run a function in the loop soon, without waiting."""
         self.check()
         self.loop.call_soon_threadsafe(callback, *arguments)
 
@@ -70,14 +70,14 @@ class LoopThread:
         try:
             self.loop.run_forever()
         finally:
-            # A call that another thread still waits for is told that it is over.
+            # Cancel calls that other threads still wait for, so that these return.
             tasks = asyncio.all_tasks(self.loop)
             for task in tasks:
                 task.cancel()
             self.loop.run_until_complete(asyncio.gather(*tasks, return_exceptions=True))
             self.loop.run_until_complete(self.loop.shutdown_asyncgens())
-            # While the interpreter ends, there is no thread to wait in for the others (from Python
-            # 3.12 on), and they have ended already.
+            # At interpreter exit no thread can be started to wait for the executor (from Python
+            # 3.12 on), and its threads have already ended.
             with contextlib.suppress(RuntimeError):
                 self.loop.run_until_complete(self.loop.shutdown_default_executor())
             self.loop.close()
@@ -112,7 +112,7 @@ def _forget_in_child() -> None:
     if _shared is not None:
         _shared.is_forked = True
     _shared = None
-    _lock = threading.Lock()  # somebody may have held the old one, who is not there any more
+    _lock = threading.Lock()  # a thread that does not exist here may have held the old one
 
 
 os.register_at_fork(after_in_child=_forget_in_child)

@@ -1,7 +1,7 @@
-"""From many threads into the loop: records on their way to the asynchronous producer.
+"""Passes records from many threads to the asynchronous producer in the loop.
 
-A thread puts its record here and goes on; the loop takes all there are at once. Whoever waits for a
-call of the producer waits for the mail before it: order is kept.
+A thread puts its record here and goes on; the loop takes all records at once. A call of the
+producer first waits for the records put before it, so that the order is kept.
 """
 
 from __future__ import annotations
@@ -20,27 +20,28 @@ from ottla.client.errors import (
     ProducerClosed,
     TransactionStateError,
 )
-from ottla.client.producer.losses import add_loss, records
+from ottla.client.producer.engine import Engine
 from ottla.client.producer.producer import Producer
+from ottla.client.producer.sending.losses import add_loss, records
 
 log = logging.getLogger("ottla.client")
 
 TAKEN_AT_ONCE_MAX = 2_000
-"""Then the loop has other things to do, too."""
+"""Afterwards the loop handles other events, too."""
 FULL_PAUSE_S = 0.005
 REMEMBERED_MAX = 1_000
 NO_PARTITION = -1
 
 Letter = tuple[Sent, int, tuple[Any, ...]]
-"""What is told of it, its size, and the arguments of `try_send`."""
+"""The caller's `Sent`, the record's size, and the arguments of `try_send`."""
 
 
 class Mailbox:
-    def __init__(self, thread: LoopThread, producer: Producer) -> None:
+    def __init__(self, thread: LoopThread, producer: Producer, engine: Engine) -> None:
         self._thread = thread
         self._producer = producer
-        self._try_send = producer._running().intake.try_send
-        self._transactions = producer._running().transactions
+        self._try_send = engine.intake.try_send
+        self._transactions = engine.transactions
         self._mail: deque[Letter] = deque()
         self._lock = Lock()
         self._is_posted = False
@@ -78,8 +79,8 @@ class Mailbox:
     # In the loop
 
     def _take(self) -> None:
-        """Hand over what is there, as far as that needs no waiting."""
-        self._is_posted = False  # before looking: what comes from now on is told anew
+        """Pass the records on, as far as that needs no waiting."""
+        self._is_posted = False  # first, so that records put from now on schedule another run
         if self._slow is not None:
             return
         mail, try_send = self._mail, self._try_send
@@ -100,7 +101,7 @@ class Mailbox:
             self._thread.loop.call_soon(self._take)
 
     async def _take_waiting(self) -> None:
-        """The first of the mail needs room, or news of its topic: the rest waits behind it."""
+        """Wait for the first record, which needs room or metadata; the others wait behind it."""
         letter = self._mail[0]
         sent, size, (topic, value, key, headers, partition, timestamp_ms, on_delivery) = letter
         try:
@@ -116,7 +117,8 @@ class Mailbox:
                         on_delivery=on_delivery,
                     )
                 except BufferExhausted:
-                    # It was let in, so there will be room: batches do not live for ever.
+                    # The record was accepted, so wait: there will be room when batches have their
+                    # outcome.
                     await asyncio.sleep(FULL_PAUSE_S)
                 else:
                     sent.taken(taken)
@@ -134,7 +136,7 @@ class Mailbox:
         self._taken_bytes += size
 
     async def taken(self) -> None:
-        """Return when all that has been put so far was handed over."""
+        """Wait until all records that were put so far have been passed on."""
         goal = self._put_count
         while self._taken_count < goal:
             self._take()
@@ -144,14 +146,14 @@ class Mailbox:
                 await asyncio.sleep(0)
 
     def _refuse(self, letter: Letter, error: Exception) -> None:
-        """It was taken from its thread, but the producer does not take it."""
+        """Fail a record that was accepted from its thread but refused by the producer."""
         sent, _, arguments = letter
         sent.fail(error)
         if self._transactions is not None:
-            self._transactions.lost(error)
+            self._transactions.keeper.lost(error)
         on_delivery = arguments[-1]
         if on_delivery is None:
-            # Of a transaction it is the commit that tells.
+            # In a transaction, the commit reports the failure.
             if self._transactions is None or isinstance(error, TransactionStateError):
                 self._refused.append(letter)
             return
@@ -161,7 +163,7 @@ class Mailbox:
             log.exception("a delivery callback failed")
 
     def raise_unseen(self) -> None:
-        """The first record that was refused and that nobody has looked at."""
+        """Raise the error of the first refused record that the application has not seen."""
         for sent, _, (topic, _, _, _, partition, *_) in self._take_unseen():
             error = sent.exception()
             assert error is not None
@@ -174,7 +176,7 @@ class Mailbox:
         return unseen
 
     def close_for(self, error: BaseException) -> None:
-        """Close because of an error, which is told how many records did not leave."""
+        """Close because of an error, and add a note to it about the records that were not sent."""
         unseen = self._take_unseen()
         cause = unseen[0][0].exception() if unseen else "there was no time for more"
         count = len(unseen) + len(self._mail)
@@ -184,7 +186,7 @@ class Mailbox:
             add_loss(error, f"{records(count)} not sent: {cause}")
 
     def close(self) -> None:
-        """What is left is not handed over any more, and nothing else is taken."""
+        """Drop the remaining records, and accept no more."""
         with self._lock:
             self._is_closed = True
         if self._slow is not None:

@@ -1,4 +1,4 @@
-"""Records made ready in the thread that sends them: serialized, checked, and owned from then on."""
+"""Serializes, checks and copies records in the thread that sends them."""
 
 from __future__ import annotations
 
@@ -24,11 +24,11 @@ class Parcel(NamedTuple):
     key: bytes | None
     headers: Pairs
     size: int
-    """What it takes in a batch, at most."""
+    """An upper bound of its size in a batch."""
 
 
 class Packer:
-    """What fails here is raised by `send`, and the record was not taken."""
+    """Serializes records. Errors are raised by `send`, and the record is not taken."""
 
     def __init__(self, settings: ProducerSettings) -> None:
         self._settings = settings
@@ -58,7 +58,7 @@ class Packer:
             size += headers_size(own)
         if size > self._size_max:
             self._check(size)
-        # Run for every record: half the time of calling the class.
+        # This runs for every record, and takes half the time of calling the class.
         return tuple.__new__(Parcel, (value, key, own, size))
 
     def _check(self, size: int) -> None:

@@ -1,59 +1,64 @@
-"""`Producer` without `await`.
+"""The blocking `Producer`.
 
 with Producer(bootstrap_servers="localhost:9092") as producer:
     sent = producer.send("payments", key=b"alice", value=b"200")
     metadata = sent.result()
 
 Serializers run in the thread that sends. Partitioners, interceptors and delivery callbacks run in
-the thread of the event loop: they must be quick and wait for nothing, but callbacks may send.
+the thread of the event loop: they must be quick and must not block, but callbacks may send.
 """
 
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
 from time import time
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack
 
 from ottla.blocking import forgotten
-from ottla.blocking.client import documented_as
+from ottla.blocking.loop_user import LoopUser, documented_as
 from ottla.blocking.mailbox import Mailbox
 from ottla.blocking.parcels import Packer
 from ottla.blocking.sent import Sent, SentRows
-from ottla.blocking.transaction_calls import TransactionCalls
 from ottla.client.errors import BufferExhausted, IllegalState, ProducerClosed
 from ottla.client.producer.arguments import check_callback, check_partition, check_topic
+from ottla.client.producer.producer import Offsets, engine_of, leave, leaving_ms
 from ottla.client.producer.producer import Producer as AsyncProducer
+from ottla.client.producer.transactions.prepared import PreparedTransaction
 from ottla.client.settings.base import settings_from
+from ottla.client.settings.documentation import lists_settings
 from ottla.client.settings.producer import ProducerOptions, ProducerSettings
-from ottla.client.values import RecordMetadata
+from ottla.client.values import GroupMetadata, RecordMetadata
 from ottla.records.header import HEADER_SIZE
 
 if TYPE_CHECKING:
     from ottla.blocking.loop_thread import LoopThread
-    from ottla.client.producer.batch import OnDelivery
+    from ottla.client.producer.batching.batch import OnDelivery
     from ottla.client.producer.engine import Engine
     from ottla.client.producer.intake import Headers
 
 T = TypeVar("T")
 
 MAIL_MAX = 512
-"""A thread with so many records on their way to the loop lets the loop work: else the two would
-take the interpreter from each other, a few milliseconds at a time."""
+"""A thread with this many records on their way to the loop waits for the loop. Otherwise the two
+would compete for the interpreter lock, a few milliseconds at a time."""
 ROOM_SHARE = 4
-"""Who waits for room waits for a quarter of the buffer: record by record would be slow."""
+"""A caller that waits for room waits for a quarter of the buffer: waiting for each record would
+be slow."""
 
 
+@lists_settings(ProducerSettings)
 @documented_as(AsyncProducer)
-class Producer(TransactionCalls):
+class Producer:
     """Use it as `with Producer(...)`, or call `start()` and `close()`. Several threads may send.
 
-    Leaving the block waits until every record has its outcome, and raises `DeliveryFailed` if one
-    failed that nobody has looked at. If the block is left by an exception (Ctrl-C, too), what was
-    given is delivered all the same, within `delivery_timeout_ms` and 30 seconds at most; the
-    exception gets a note about what was not. Of an open transaction nothing more is sent, and it is
-    aborted.
+    Leaving the block waits until every record has its outcome, and raises `DeliveryFailed` if the
+    application has not seen a failure. If the block is left by an exception (also Ctrl-C), records
+    are still delivered, within `delivery_timeout_ms` and 30 seconds at most; the exception gets a
+    note about those that were not. An open transaction is aborted, and no more of its records are
+    sent.
     """
 
     def __init__(self, **options: Unpack[ProducerOptions]) -> None:
@@ -62,21 +67,22 @@ class Producer(TransactionCalls):
         self._intercepts = bool(self._settings.interceptors)
         if not self._intercepts:
             options = {**options, "key_serializer": None, "value_serializer": None}
+        self._loop = LoopUser("Producer")
         self._producer = AsyncProducer(**options)
         self._engine: Engine | None = None
         self._mailbox: Mailbox | None = None
         self._is_closed = False
+        self._unclosed = forgotten.Unclosed(self._loop, self._waiting, self._leave)
 
-    # Life
+    # Start and close
 
     def start(self) -> None:
         if self._is_closed:
             raise IllegalState("a producer is started once; make a new one")
-        self._open(self._producer.start)
-        thread = self._running()
-        self._engine = self._producer._running()
-        self._mailbox = Mailbox(thread, self._producer)
-        forgotten.remember(self)
+        self._loop.open(self._producer.start)
+        self._engine = engine_of(self._producer)
+        self._mailbox = Mailbox(self._loop.running(), self._producer, self._engine)
+        forgotten.remember(self._unclosed)
 
     def close(self, timeout_ms: float | None = None) -> None:
         async def end() -> None:
@@ -93,8 +99,8 @@ class Producer(TransactionCalls):
                 mailbox.raise_unseen()
 
         self._is_closed = True
-        forgotten.forget(self)
-        self._shut(end)
+        forgotten.forget(self._unclosed)
+        self._loop.close(end)
 
     def __enter__(self) -> Self:
         self.start()
@@ -110,11 +116,11 @@ class Producer(TransactionCalls):
             self.close()
             return
         self._is_closed = True
-        forgotten.forget(self)
-        self._shut(lambda: self._leave(error, self._producer._leaving_ms))
+        forgotten.forget(self._unclosed)
+        self._loop.close(lambda: self._leave(error, leaving_ms(self._settings)))
 
     def _waiting(self) -> int:
-        """How many records have no outcome yet; any thread may ask."""
+        """Return the number of records without an outcome; any thread may call it."""
         if self._engine is None or self._mailbox is None:
             return 0
         return len(self._mailbox) + self._engine.accumulator.waiting_records()
@@ -124,7 +130,7 @@ class Producer(TransactionCalls):
         if mailbox is None or self._settings.transactional_id is not None:
             if mailbox is not None:
                 mailbox.close()
-            await self._producer._leave(error)
+            await leave(self._producer, error)
             return
         deadline = loop.time() + within_ms / 1000
         try:
@@ -137,20 +143,26 @@ class Producer(TransactionCalls):
             raise
         finally:
             mailbox.close_for(error)
-            await self._producer._leave(error, max(0.0, deadline - loop.time()) * 1000)
+            await leave(self._producer, error, max(0.0, deadline - loop.time()) * 1000)
 
     def _running(self) -> LoopThread:
         if self._is_closed:
             raise ProducerClosed
-        return super()._running()
+        return self._loop.running()
+
+    def _do(self, work: Callable[[], T]) -> T:
+        self._running()
+        return self._loop.do(work)
 
     def _ordered(self, work: Callable[[], Awaitable[T]]) -> T:
+        """Run a call after all records that were given before it."""
+
         async def run() -> T:
             if self._mailbox is not None:
                 await self._mailbox.taken()
             return await work()
 
-        return self._call(run)
+        return self._running().call(run)
 
     # Records
 
@@ -165,15 +177,15 @@ class Producer(TransactionCalls):
         timestamp_ms: int | None = None,
         on_delivery: OnDelivery | None = None,
     ) -> Sent:
-        """Give a record to be sent; it leaves with others, soon.
+        """Queue a record, which is sent soon in a batch with others.
 
         Waits only for the first metadata of a topic and for room in the buffer, at most
-        `max_block_ms`. `result()` of what it returns waits for the acknowledgement.
-        `on_delivery(metadata, error)` is called with the outcome, one of the two being None, in the
-        thread of the event loop.
+        `max_block_ms`. `result()` of the returned object waits for the acknowledgement.
+        `on_delivery(metadata, error)` is called with the outcome in the thread of the event loop;
+        one of the two is None.
 
         Raises `TopicMissing`, `BufferExhausted`, `RecordTooLarge`, `NotBytes`, or what a
-        serializer raises; then the record was not taken.
+        serializer raises; the record is then not taken.
         """
         engine, mailbox = self._engine, self._mailbox
         if engine is None or mailbox is None or self._is_closed:
@@ -198,7 +210,7 @@ class Producer(TransactionCalls):
         if route is None or (partition is not None and not 0 <= partition < route.count):
             return self._send_waiting(topic, value, key, *rest)
         if engine.transactions is not None:
-            engine.transactions.check_send()
+            engine.keeper.check_send()
         memory = engine.accumulator.memory
         if mailbox.waiting_bytes + size + HEADER_SIZE > memory.free or memory.waiting:
             self._wait_for_room(size)
@@ -217,7 +229,7 @@ class Producer(TransactionCalls):
         timestamp_ms: int | None,
         on_delivery: OnDelivery | None,
     ) -> Sent:
-        """The topic is not known yet, or does not have the partition, or somebody intercepts."""
+        """Send in the loop: the topic or partition is unknown, or there are interceptors."""
         thread = self._running()
         if thread.is_current:
             assert self._mailbox is not None
@@ -240,10 +252,10 @@ class Producer(TransactionCalls):
     def _let_the_loop_work(self) -> None:
         if not self._running().is_current:
             assert self._mailbox is not None
-            self._call(self._mailbox.taken)
+            self._running().call(self._mailbox.taken)
 
     def _wait_for_room(self, size: int) -> None:
-        """Return when there is room for this record, and for others if that comes soon."""
+        """Wait until there is room for this record, and for more if that comes soon."""
         engine = self._engine
         assert engine is not None
         memory = engine.accumulator.memory
@@ -311,10 +323,47 @@ class Producer(TransactionCalls):
 
         self._ordered(run)
 
-    # Looking
+    # Transactions
+
+    def init_transactions(self, *, keep_prepared: bool = False) -> None:
+        self._ordered(lambda: self._producer.init_transactions(keep_prepared=keep_prepared))
+
+    def begin_transaction(self) -> None:
+        self._ordered(self._producer.begin_transaction)
+
+    def commit_transaction(self) -> None:
+        self._ordered(self._producer.commit_transaction)
+
+    def abort_transaction(self) -> None:
+        self._ordered(self._producer.abort_transaction)
+
+    @contextmanager
+    def transaction(self) -> Iterator[None]:
+        under_way = self._producer.transaction()
+        self._ordered(under_way.__aenter__)
+        try:
+            yield
+        except BaseException as error:
+            failure = error
+            self._ordered(
+                lambda: under_way.__aexit__(type(failure), failure, failure.__traceback__)
+            )
+            raise
+        self._ordered(lambda: under_way.__aexit__(None, None, None))
+
+    def send_offsets_to_transaction(self, offsets: Offsets, group: GroupMetadata) -> None:
+        self._ordered(lambda: self._producer.send_offsets_to_transaction(offsets, group))
+
+    def prepare_transaction(self) -> PreparedTransaction:
+        return self._ordered(self._producer.prepare_transaction)
+
+    def complete_transaction(self, prepared: PreparedTransaction) -> None:
+        self._ordered(lambda: self._producer.complete_transaction(prepared))
+
+    # Information
 
     def partitions_for(self, topic: str) -> frozenset[int]:
-        return self._call(lambda: self._producer.partitions_for(topic))
+        return self._running().call(lambda: self._producer.partitions_for(topic))
 
     def metrics(self) -> dict[str, float]:
         return self._do(self._producer.metrics)

@@ -1,4 +1,4 @@
-"""What the blocking `send` and `send_arrow` return: outcomes that any thread can wait for."""
+"""The results of the blocking `send` and `send_arrow`, which any thread can wait for."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from ottla.client.values import RecordMetadata
 
 if TYPE_CHECKING:
     from ottla.blocking.loop_thread import LoopThread
+    from ottla.client.producer.columns.sent_rows import SentRange
+    from ottla.client.producer.columns.sent_rows import SentRows as AsyncSentRows
     from ottla.client.producer.sent import Sent as AsyncSent
-    from ottla.client.producer.sent_rows import SentRange
-    from ottla.client.producer.sent_rows import SentRows as AsyncSentRows
 
 log = logging.getLogger("ottla.client")
 
@@ -21,7 +21,7 @@ T = TypeVar("T")
 
 
 class Sent:
-    """The outcome of one record: `result()` waits for it. As in concurrent.futures, timeouts are in
+    """The outcome of one record; `result()` waits for it. As in concurrent.futures, timeouts are in
     seconds."""
 
     __slots__ = ("_callbacks", "_error", "_sent", "_thread", "is_seen")
@@ -29,18 +29,18 @@ class Sent:
     def __init__(self, thread: LoopThread, sent: AsyncSent | None = None) -> None:
         self._thread = thread
         self._sent = sent
-        """None while it is on its way to the loop."""
+        """None while the record is on its way to the loop."""
         self._error: Exception | None = None
-        """Why it never got to a batch."""
+        """The error if the record was never put into a batch."""
         self._callbacks: list[Callable[[Sent], object]] | None = None
         self.is_seen = False
-        """Whether somebody asks for its outcome."""
+        """True if the application has asked for the outcome."""
 
     def done(self) -> bool:
         return self._sent.done() if self._sent is not None else self._error is not None
 
     def result(self, timeout: float | None = None) -> RecordMetadata:
-        """Where the record went; raises what it failed with, or `TimeoutError`."""
+        """Return the record's metadata. Raises the record's error, or `TimeoutError`."""
         self._wait(timeout)
         if self._error is not None:
             raise self._error.with_traceback(None)
@@ -48,16 +48,16 @@ class Sent:
         return self._sent.result()
 
     get = result
-    """As kafka-python calls it."""
+    """The name in kafka-python."""
 
     def exception(self, timeout: float | None = None) -> Exception | None:
-        """What it failed with, None if it did not; raises `TimeoutError`."""
+        """Return the record's error, None if there is none. Raises `TimeoutError`."""
         self._wait(timeout)
         return self._error if self._sent is None else self._sent.exception()
 
     def add_done_callback(self, callback: Callable[[Sent], object]) -> None:
-        """Call back with this object, in the thread of the event loop: be quick there, and wait for
-        nothing. At once, and in this thread, if it is done."""
+        """Call `callback` with this object, in the thread of the event loop: it must be quick and
+        must not block. If it is done, call at once, in this thread."""
         self.is_seen = True
         if self.done():
             callback(self)
@@ -77,7 +77,7 @@ class Sent:
     # In the loop
 
     def taken(self, sent: AsyncSent) -> None:
-        """It has got to a batch."""
+        """Note that the record was put into a batch."""
         self._sent = sent
         if self._callbacks is not None:
             self._tell()
@@ -128,13 +128,13 @@ class SentRows:
         self._thread = thread
         self._sent = sent
         self.rows = sent.rows
-        """How many were sent."""
+        """How many rows were sent."""
 
     def done(self) -> bool:
         return self._sent.done()
 
     def result(self, timeout: float | None = None) -> list[SentRange]:
-        """Where the rows went, by partition; raises the first error, or `TimeoutError`."""
+        """Return where the rows went, by partition. Raises the first error, or `TimeoutError`."""
         if not self.done():
             _wait_in(self._thread, lambda: _ended(self._sent), timeout)
         return self._sent.result()
@@ -161,7 +161,7 @@ def _wait_in(
 
 
 async def _ended(sent: Any) -> None:
-    """Wait for the outcome, whatever it is: the thread that asks looks at it itself."""
+    """Wait for the outcome, but do not raise it: the waiting thread reads it itself."""
     try:
         await sent
     except Exception:

@@ -1,1 +1,1 @@
-"""The client: connections, cluster metadata, and the producer, reader and admin built on them."""
+"""The clients: producer, consumer and admin, and the network layer they are built on."""

@@ -1,4 +1,4 @@
-"""pyarrow, if it is there: only the columnar calls need it, so only they import it."""
+"""Loads pyarrow, if it is installed: only the columnar calls need it, so only they import it."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What can go wrong for a client.
+"""The errors of clients.
 
     ClientError
     ├── BadAddress            a bootstrap text that is not HOST:PORT
@@ -6,49 +6,50 @@
     ├── Unreachable           no connection to an address could be made
     │   └── NoBrokerReachable     ... to none of the bootstrap addresses
     ├── TlsFailed             a certificate that is not trusted, a file that is not one, ...
-    ├── AuthenticationFailed  the broker does not accept who we say we are
-    ├── ConnectionLost        it was there, and went away with requests open
-    ├── RequestTimedOut       the broker kept silent for too long
+    ├── AuthenticationFailed  the broker does not accept the client's credentials
+    ├── ConnectionLost        the connection ended with requests pending
+    ├── RequestTimedOut       the broker did not answer in time
     ├── BadResponse           the peer sent what the protocol does not allow: perhaps not a broker
     ├── UnsupportedVersion    no version of a request that both sides know
     ├── TopicMissing          the cluster has no such topic, or no such partition
     ├── GroupMissing          the cluster has no such group
     ├── GroupActive           a group has members, and would overrule the change
-    ├── DeliveryFailed        records that were given to the producer and did not arrive
+    ├── DeliveryFailed        records that were given to the producer were not delivered
     ├── DeliveryTimedOut      ... because delivery_timeout_ms has passed
-    ├── ProducerClosed        ... because the producer was closed; or given to a closed one
+    ├── ProducerClosed        ... because the producer was closed; or `send` to a closed producer
     ├── BufferExhausted       no room for a record within max_block_ms
-    ├── RecordTooLarge        a record that no request of this producer could carry
-    ├── NotBytes              a key, value or header that nothing turns into bytes
-    ├── MissingExtra          something was asked for that needs an optional dependency
-    ├── BadColumn             Arrow data whose columns are not what records are made of
-    ├── IllegalState          a call that does not fit what the client is doing, or has been told
-    ├── Wakeup                what a consumer's call ends with after `wakeup()`
+    ├── RecordTooLarge        a record that is larger than a request of this producer may be
+    ├── NotBytes              a key, value or header that is not bytes, without a serializer
+    ├── MissingExtra          a call needs an optional dependency
+    ├── BadColumn             Arrow data with a missing or unsuitable column
+    ├── IllegalState          a call that does not fit the state of the client
+    ├── Wakeup                ends a waiting call of a consumer after `wakeup()`
     ├── HandlerCancelled      a handler of `process` ended with a CancelledError of its own
     ├── CommitFailed          offsets were not committed: the group has given the partitions away
-    │   └── CommitInterrupted     ... or is about to: poll, and commit again what is still here
-    ├── PositionTimedOut      nobody told in time where reading is to begin
-    ├── PartitionUnreadable   a consumer cannot go on with a partition until it is told where
+    │   └── CommitInterrupted     ... or is about to: poll, and commit again what is still assigned
+    ├── PositionTimedOut      the position of a partition was not found in time
+    ├── PartitionUnreadable   a consumer cannot go on with a partition until the application seeks
     │   ├── NoOffsetForPartition       nothing is committed, and auto_offset_reset is none
-    │   ├── OffsetOutOfRange           retention removed it, or it lies behind the end
+    │   ├── OffsetOutOfRange           retention removed it, or it is after the end
     │   ├── LogTruncation              a new leader does not have what was read
     │   ├── UnreadableBatch            a damaged batch, or one that cannot be decoded
     │   └── RecordDeserializationError the application's deserializer raised
     └── TransactionError
-        ├── TransactionStateError     a call that does not fit where the transaction stands
+        ├── TransactionStateError     a call that does not fit the state of the transaction
         ├── TransactionFailed         it can only be aborted; then the producer goes on
-        ├── TransactionFatal          this producer can do nothing more but be closed
+        ├── TransactionFatal          this producer can only be closed
         │   └── ProducerFenced            ... because another one has its transactional id
-        ├── TransactionTimedOut       no answer in time: the same call may be made again
+        ├── TransactionTimedOut       no response in time: the same call may be made again
         ├── TransactionAborted        records whose transaction was aborted before they were sent
-        └── PreparedTransactionLost   it has ended otherwise than it was to
+        └── PreparedTransactionLost   it has ended in another way than requested
 
-An error code in a broker's answer is `ottla.protocol.errors.KafkaError`.
+An error code in a broker's response is an `ottla.protocol.errors.KafkaError`.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial, reduce
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
@@ -62,36 +63,55 @@ def show_address(address: Address) -> str:
     return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
+def continued(text: str, more: str, mark: str = ".") -> str:
+    """Return `text`, then `more`, with `mark` in between unless `text` ends with a mark of its own:
+    it may be a question, or a broker's sentence."""
+    return f"{text} {more}" if text.endswith((".", "?", "!")) else f"{text}{mark} {more}"
+
+
 class ClientError(Exception):
     """Anything a client reports that is not an error code of the broker."""
 
 
 class BadAddress(ClientError):
+    """An address that cannot be parsed."""
+
     def __init__(self, text: str) -> None:
         super().__init__(f"{text!r} is not an address; write HOST:PORT, for example localhost:9092")
 
 
 class BadSetting(ClientError, ValueError):
+    """A setting that does not exist, or has a value that is not allowed."""
+
     def __init__(self, name: str, problem: str) -> None:
         super().__init__(f"{name}: {problem}")
         self.name = name
 
 
 class Unreachable(ClientError):
-    def __init__(self, address: Address, cause: str) -> None:
+    """No connection could be made to this address."""
+
+    def __init__(self, address: Address, cause: str, *, timed_out: bool = False) -> None:
         super().__init__(f"cannot connect to {show_address(address)}: {cause}")
         self.address = address
         self.cause = cause
+        self.timed_out = timed_out
 
 
 class NoBrokerReachable(Unreachable):
+    """None of the known addresses answers; `failures` has the reason of each."""
+
     def __init__(self, failures: Sequence[Exception]) -> None:
         self.failures = list(failures)
+        self.timed_out = False
         reasons = dict.fromkeys(str(failure) for failure in failures)
-        ClientError.__init__(self, "; ".join(reasons) or "no broker is known")
+        told = reduce(partial(continued, mark=";"), reasons) if reasons else "no broker is known"
+        ClientError.__init__(self, told)
 
 
 class TlsFailed(ClientError):
+    """TLS could not be set up, for example because a certificate is not trusted."""
+
     def __init__(self, address: Address | None, cause: str) -> None:
         where = f" with {show_address(address)}" if address is not None else ""
         super().__init__(f"TLS{where} failed: {cause}")
@@ -99,7 +119,8 @@ class TlsFailed(ClientError):
 
 
 class AuthenticationFailed(ClientError):
-    """Not tried again: the next attempt would be refused as well, and might lock the user out."""
+    """The broker refused the credentials. This is not retried: it would be refused again, and might
+    lock the user out."""
 
     def __init__(self, address: Address, mechanism: str, cause: str) -> None:
         super().__init__(f"{show_address(address)} refused to sign in by {mechanism}: {cause}")
@@ -108,18 +129,24 @@ class AuthenticationFailed(ClientError):
 
 
 class ConnectionLost(ClientError):
+    """The connection ended while a request was pending."""
+
     def __init__(self, address: Address, cause: str) -> None:
         super().__init__(f"lost the connection to {show_address(address)}: {cause}")
         self.address = address
 
 
 class RequestTimedOut(ClientError):
+    """A broker did not answer a request in time."""
+
     def __init__(self, address: Address, request: str, timeout_ms: float) -> None:
         super().__init__(f"{show_address(address)} did not answer {request} within {timeout_ms} ms")
         self.address = address
 
 
 class BadResponse(ClientError):
+    """The server at this address does not speak Kafka's protocol."""
+
     def __init__(self, address: Address, problem: str) -> None:
         super().__init__(
             f"{show_address(address)} answered with something else than Kafka's protocol: {problem}"
@@ -128,6 +155,8 @@ class BadResponse(ClientError):
 
 
 class UnsupportedVersion(ClientError):
+    """The broker supports no version of a request that this client supports."""
+
     def __init__(self, address: Address, request: str, ours: str, theirs: str) -> None:
         super().__init__(
             f"{show_address(address)} serves {request} {theirs}, this client speaks {ours}"
@@ -137,6 +166,8 @@ class UnsupportedVersion(ClientError):
 
 
 class TopicMissing(ClientError):
+    """There is no topic with this name, or no partition with this number."""
+
     def __init__(self, topic: str, partition: int | None = None) -> None:
         if partition is None:
             super().__init__(f"there is no topic {topic!r}; create it, or check its name")
@@ -147,6 +178,8 @@ class TopicMissing(ClientError):
 
 
 class GroupMissing(ClientError):
+    """There is no group with this name."""
+
     def __init__(self, group_id: str) -> None:
         super().__init__(
             f"there is no group {group_id!r}; `ottla groups list` shows those there are"
@@ -155,7 +188,7 @@ class GroupMissing(ClientError):
 
 
 class GroupActive(ClientError):
-    """Somebody is in the group, and would overrule or be surprised by the change."""
+    """The group has members, which would overrule the change or be disturbed by it."""
 
     def __init__(self, group_id: str, state: str | None = None, members: int = 0) -> None:
         now = f"is {state} with {members} member(s)" if state else "has got members meanwhile"
@@ -166,6 +199,8 @@ class GroupActive(ClientError):
 
 
 class DeliveryFailed(ClientError):
+    """Records of a partition were not stored; `cause` says why."""
+
     def __init__(self, topic: str, partition: int, cause: Exception) -> None:
         fate = "were not delivered"
         if isinstance(cause, ProducerClosed) and cause.may_have_arrived:
@@ -177,7 +212,8 @@ class DeliveryFailed(ClientError):
 
 
 class DeliveryTimedOut(ClientError, TimeoutError):
-    """Whether the records were stored is not known if a request had carried them."""
+    """Records were not acknowledged within `delivery_timeout_ms`. If they were sent in a request,
+    it is unknown whether they were stored."""
 
     def __init__(
         self, partition: TopicPartition, count: int, waited_ms: float, reason: str
@@ -191,15 +227,19 @@ class DeliveryTimedOut(ClientError, TimeoutError):
 
 
 class ProducerClosed(ClientError):
+    """The producer was closed before the record had its outcome."""
+
     def __init__(
         self, problem: str = "the producer is closed", *, may_have_arrived: bool = False
     ) -> None:
         super().__init__(problem)
         self.may_have_arrived = may_have_arrived
-        """A request had carried the record, and was not answered."""
+        """True if the record was sent in a request that had no response."""
 
 
 class BufferExhausted(ClientError, TimeoutError):
+    """`send` found no room in the buffer within `max_block_ms`."""
+
     def __init__(self, wanted: int, buffer_memory: int, waited_ms: int) -> None:
         super().__init__(
             f"no room for a record of {wanted} bytes within max_block_ms ({waited_ms}): records "
@@ -209,6 +249,8 @@ class BufferExhausted(ClientError, TimeoutError):
 
 
 class RecordTooLarge(ClientError, ValueError):
+    """A record is larger than a setting allows."""
+
     def __init__(self, size: int, setting: str, limit: int) -> None:
         super().__init__(
             f"the record needs {size} bytes, which is more than {setting} ({limit}); make it "
@@ -218,6 +260,8 @@ class RecordTooLarge(ClientError, ValueError):
 
 
 class NotBytes(ClientError, TypeError):
+    """A key, value or header is not bytes, and no serializer is set."""
+
     def __init__(self, what: str, value: object) -> None:
         hint = f"; set {what}_serializer" if what in ("key", "value") else ""
         if isinstance(value, str):
@@ -226,36 +270,43 @@ class NotBytes(ClientError, TypeError):
 
 
 class MissingExtra(ClientError, ImportError):
+    """A call needs a package that is not installed."""
+
     def __init__(self, package: str, extra: str) -> None:
         super().__init__(f"this needs {package}: pip install 'ottla[{extra}]'")
 
 
 class BadColumn(ClientError, ValueError):
+    """A column of Arrow data is missing or of a type that cannot be sent."""
+
     def __init__(self, name: str, problem: str) -> None:
         super().__init__(f"column {name!r}: {problem}")
         self.name = name
 
 
 class IllegalState(ClientError):
-    """A call out of place; nothing has been done."""
+    """A call that is not allowed in this state; nothing has been done."""
 
 
 class CommitFailed(ClientError):
-    """What was read since the last commit will be read again by whoever has the partitions now."""
+    """Offsets were not committed. The new owner of the partitions reads again what was read since
+    the last commit."""
 
 
 class CommitInterrupted(CommitFailed):
-    """The group is sharing out its partitions anew."""
+    """Offsets were not committed, because the group is rebalancing."""
 
 
 class Wakeup(ClientError):
+    """`wakeup()` was called while the consumer waited."""
+
     def __init__(self) -> None:
         super().__init__("wakeup() was called")
 
 
 class HandlerCancelled(ClientError):
-    """An exception like others, where `asyncio.CancelledError` would look as if `process` itself
-    had been cancelled."""
+    """A handler ended with `asyncio.CancelledError`. It is raised as another exception, because
+    otherwise `process` itself would seem to be cancelled."""
 
     def __init__(self) -> None:
         super().__init__(
@@ -265,6 +316,8 @@ class HandlerCancelled(ClientError):
 
 
 class PositionTimedOut(ClientError, TimeoutError):
+    """The position of a partition was not found in time."""
+
     def __init__(self, partition: TopicPartition, waited_ms: float) -> None:
         super().__init__(
             f"{partition}: no leader or coordinator told a position within {waited_ms:.0f} ms; "
@@ -274,9 +327,9 @@ class PositionTimedOut(ClientError, TimeoutError):
 
 
 class PartitionUnreadable(ClientError):
-    """Every poll raises it anew until the application seeks; other partitions go on meanwhile.
+    """Every poll raises it again until the application seeks; other partitions go on meanwhile.
 
-    `offset` is where reading stands; `next_offset` where it could go on, None if that is unknown.
+    `offset` is the position; `next_offset` is where reading could go on, None if that is unknown.
     """
 
     def __init__(
@@ -297,6 +350,8 @@ class PartitionUnreadable(ClientError):
 
 
 class NoOffsetForPartition(PartitionUnreadable):
+    """Nothing is committed, and `auto_offset_reset` is none."""
+
     def __init__(self, partition: TopicPartition) -> None:
         super().__init__(
             partition,
@@ -306,6 +361,8 @@ class NoOffsetForPartition(PartitionUnreadable):
 
 
 class OffsetOutOfRange(PartitionUnreadable):
+    """The log does not hold the position, and `auto_offset_reset` is none."""
+
     def __init__(self, partition: TopicPartition, offset: int) -> None:
         super().__init__(
             partition,
@@ -316,6 +373,8 @@ class OffsetOutOfRange(PartitionUnreadable):
 
 
 class LogTruncation(PartitionUnreadable):
+    """The leader lacks records that were read, and `auto_offset_reset` is none."""
+
     def __init__(self, partition: TopicPartition, offset: int, diverges_at: int | None) -> None:
         known = "" if diverges_at is None else f" (its history differs from offset {diverges_at})"
         super().__init__(
@@ -328,11 +387,11 @@ class LogTruncation(PartitionUnreadable):
 
 
 class UnreadableBatch(PartitionUnreadable):
-    """`next_offset` is behind the batch: seek there to leave it out."""
+    """A batch is damaged or cannot be decoded; seek to `next_offset` to skip it."""
 
 
 class RecordDeserializationError(PartitionUnreadable):
-    """The record stays next; seek to `next_offset` to leave it out (KIP-334)."""
+    """A deserializer raised; seek to `next_offset` to skip the record (KIP-334)."""
 
     def __init__(
         self,
@@ -356,36 +415,39 @@ class RecordDeserializationError(PartitionUnreadable):
 
 
 class TransactionError(ClientError):
-    """Anything that keeps a transactional producer from doing what it was told."""
+    """Base of the errors of transactional producers."""
 
 
 class TransactionStateError(TransactionError, IllegalState):
-    pass
+    """A call that does not fit the state of the transaction."""
 
 
 class TransactionFailed(TransactionError):
+    """The transaction cannot be committed; abort it and begin again."""
+
     def __init__(self, transactional_id: str, cause: Exception) -> None:
-        super().__init__(
-            f"the transaction of {transactional_id!r} failed: {str(cause) or repr(cause)}; "
-            "call abort_transaction(), then do its work again in a new one"
-        )
+        failed = f"the transaction of {transactional_id!r} failed: {str(cause) or repr(cause)}"
+        way_on = "call abort_transaction(), then do its work again in a new one"
+        super().__init__(continued(failed, way_on, ";"))
         self.cause = cause
 
 
 class TransactionFatal(TransactionError):
+    """The producer cannot go on; close it and create a new one."""
+
     def __init__(self, transactional_id: str, problem: str, cause: Exception | None = None) -> None:
-        super().__init__(
-            f"the producer of transactional id {transactional_id!r} cannot go on: {problem}; "
-            "close it, and make a new one"
-        )
+        stuck = f"the producer of transactional id {transactional_id!r} cannot go on: {problem}"
+        super().__init__(continued(stuck, "close it, and make a new one", ";"))
         self.cause = cause
 
 
 class ProducerFenced(TransactionFatal):
-    pass
+    """Another producer with the same transactional id has taken over."""
 
 
 class TransactionTimedOut(TransactionError, TimeoutError):
+    """A call did not finish in time; it may be made again."""
+
     def __init__(
         self,
         call: str,
@@ -403,6 +465,8 @@ class TransactionTimedOut(TransactionError, TimeoutError):
 
 
 class TransactionAborted(TransactionError):
+    """A record was not sent, because its transaction was aborted before."""
+
     def __init__(self, transactional_id: str) -> None:
         super().__init__(
             f"not sent: the transaction of {transactional_id!r} was aborted before its turn came"
@@ -410,10 +474,13 @@ class TransactionAborted(TransactionError):
 
 
 class PreparedTransactionLost(TransactionError):
+    """The prepared transaction cannot be ended as requested: it has ended in another way."""
+
     def __init__(
         self, prepared: object, *, commit: bool, found: str, was_aborted: bool = False
     ) -> None:
         wanted = "committed" if commit else "aborted"
         super().__init__(f"the prepared transaction {prepared} cannot be {wanted}: {found}")
         self.was_aborted = was_aborted
-        """It is known to be, if nobody but its producer had the transactional id."""
+        """True if it was certainly aborted, provided that no other producer used its transactional
+        id."""

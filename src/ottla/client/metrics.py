@@ -1,7 +1,7 @@
-"""What a client counts about itself, under Kafka's names.
+"""Metrics of a client, under Kafka's names.
 
-Plain numbers on one event loop: no locks, and nothing is computed before somebody asks. Rates are
-left to whoever asks twice and knows when.
+They are plain numbers on one event loop: no locks, and nothing is computed before it is read. There
+are no rates: compute them from two readings and their times.
 """
 
 from __future__ import annotations
@@ -9,11 +9,11 @@ from __future__ import annotations
 from collections.abc import Callable
 
 WINDOW_S = 30.0
-"""Averages and maxima forget what is older than two of these."""
+"""Averages and maxima forget values that are older than two windows."""
 
 
 class Counter:
-    """Only grows."""
+    """A number that only grows."""
 
     __slots__ = ("value",)
 
@@ -25,7 +25,7 @@ class Counter:
 
 
 class Timer:
-    """The average and the largest of the values recorded lately: durations, sizes, counts."""
+    """The average and maximum of recently recorded values: durations, sizes, counts."""
 
     __slots__ = ("_earlier", "count", "max", "total")
 
@@ -48,13 +48,13 @@ class Timer:
         return average, max(largest, self.max)
 
     def turn(self) -> None:
-        """Begin a new window; the one before the last is forgotten."""
+        """Begin a new window, and forget the one before the last."""
         self._earlier = (self.count, self.total, self.max)
         self.count, self.total, self.max = 0, 0.0, 0.0
 
 
 class Metrics:
-    """All the numbers of one client. Asking for a name again gives the same counter."""
+    """All metrics of one client. The same name returns the same counter."""
 
     def __init__(self, now: Callable[[], float] | None = None) -> None:
         """`now` is the clock by which timers forget; without it they remember everything."""
@@ -68,11 +68,11 @@ class Metrics:
         return self._counters.setdefault(name, Counter())
 
     def timer(self, name: str) -> Timer:
-        """Shown as `<name>-avg` and `<name>-max`."""
+        """Return a timer, which is reported as `<name>-avg` and `<name>-max`."""
         return self._timers.setdefault(name, Timer())
 
     def gauge(self, name: str, read: Callable[[], float]) -> None:
-        """A number that is looked up when somebody asks."""
+        """Register a number that is read when the metrics are."""
         self._gauges[name] = read
 
     def snapshot(self) -> dict[str, float]:

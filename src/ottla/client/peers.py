@@ -1,15 +1,17 @@
-"""`Peers` on the client's connections: one a (host, port, lane), opened by the first request.
+"""`Peers` over the client's connections: one per (host, port, lane), opened by the first request.
 
-Nothing is tried again here. Whoever asks knows better whether, whom and when: a vote is asked of
-others, a fetch after a pause.
+Nothing is retried here. The caller knows better whether, where and when: a vote is requested from
+other nodes, a fetch is retried after a pause.
 """
 
 from __future__ import annotations
 
 import asyncio
 from collections import deque
+from collections.abc import Mapping
 from typing import Any, NamedTuple
 
+from ottla.broker.peers.peers import PeerError
 from ottla.client.errors import (
     Address,
     ClientError,
@@ -20,18 +22,17 @@ from ottla.client.errors import (
 from ottla.client.network.connection import Connection
 from ottla.client.network.opening import open_connection
 from ottla.client.network.security import PLAINTEXT, Security
-from ottla.peers.peers import PeerError
 from ottla.protocol.errors import ErrorCode, KafkaError
 from ottla.protocol.schema import Message
 from ottla.runtime.runtime import Runtime, Timer
 
 UNANSWERED_MAX = 1_000
-"""Requests of a lane that may be under way; the next one fails at once."""
+"""The most pending requests of a lane; the next one fails at once."""
 LANES_MAX = 1_000
 
 
 class ConnectedPeers:
-    """The nodes that this one asks. Use it from the loop it was built in."""
+    """The nodes that this one sends requests to. Use it from the loop it was created in."""
 
     def __init__(
         self, runtime: Runtime, *, client_id: str = "ottla", security: Security = PLAINTEXT
@@ -63,6 +64,12 @@ class ConnectedPeers:
             found.post(letter)
         return reply
 
+    def versions(self, host: str, port: int) -> Mapping[int, tuple[int, int]] | None:
+        for key, lane in self._lanes.items():
+            if key[:2] == (host, port) and (served := lane.versions) is not None:
+                return served
+        return None
+
     def drop(self, host: str, port: int) -> None:
         for key, lane in list(self._lanes.items()):
             if key[:2] == (host, port):
@@ -88,7 +95,7 @@ class ConnectedPeers:
 
 
 class _Letter(NamedTuple):
-    """A request and where its answer is waited for."""
+    """A request, and the future of its response."""
 
     request: Message
     version: int | None
@@ -96,10 +103,10 @@ class _Letter(NamedTuple):
     timeout_ms: int
     reply: asyncio.Future[Any]
 
-    def fail(self, code: ErrorCode, reason: str) -> None:
+    def fail(self, code: ErrorCode, reason: str, *, refused: bool = False) -> None:
         if not self.reply.done():
-            self.reply.set_exception(PeerError(code, reason))
-            self.reply.exception()  # heard of, also where whoever asked has stopped waiting
+            self.reply.set_exception(PeerError(code, reason, refused=refused))
+            self.reply.exception()  # marks it as retrieved: the caller may have stopped waiting
 
 
 class _Lane:
@@ -112,13 +119,19 @@ class _Lane:
         self._security = security
         self._connection: Connection | None = None
         self._queued: deque[tuple[_Letter, Timer]] = deque()
-        """What waits for the connection, but not for ever."""
+        """Requests that wait for the connection, each with its timeout."""
         self._opening = False
         self._dropped = ""
 
     @property
     def is_idle(self) -> bool:
         return not self._opening and (self._connection is None or self._connection.closed)
+
+    @property
+    def versions(self) -> Mapping[int, tuple[int, int]] | None:
+        """The versions that the node serves; None without a connection."""
+        connection = self._connection
+        return None if connection is None or connection.closed else connection.versions.served
 
     def post(self, letter: _Letter) -> None:
         connection = self._connection
@@ -137,7 +150,7 @@ class _Lane:
             self._connection.close()
         self._fail_queued(ErrorCode.NETWORK_EXCEPTION, reason)
 
-    # Before there is a connection
+    # Without a connection
 
     def _queue(self, letter: _Letter) -> None:
         late = f"no answer from {show_address(self._address)} within {letter.timeout_ms} ms"
@@ -160,7 +173,8 @@ class _Lane:
                 in_flight_max=UNANSWERED_MAX,
             )
         except (ClientError, KafkaError) as error:
-            self._fail_queued(_code_of(error), str(error))
+            refused = isinstance(error.__cause__, ConnectionRefusedError)
+            self._fail_queued(_code_of(error), str(error), refused=refused)
         else:
             self._opened(connection)
         finally:
@@ -174,15 +188,15 @@ class _Lane:
         now = self._runtime.clock.now()
         while self._queued:
             letter, timer = self._queued.popleft()
-            timer.cancel()  # the connection has an eye on the time from here on
+            timer.cancel()  # from here on the connection checks the deadline
             if not letter.reply.done():
                 self._send(connection, letter, max(1, round((letter.deadline - now) * 1000)))
 
-    def _fail_queued(self, code: ErrorCode, reason: str) -> None:
+    def _fail_queued(self, code: ErrorCode, reason: str, *, refused: bool = False) -> None:
         while self._queued:
             letter, timer = self._queued.popleft()
             timer.cancel()
-            letter.fail(code, reason)
+            letter.fail(code, reason, refused=refused)
 
     # With a connection
 
@@ -197,7 +211,7 @@ class _Lane:
             answer = connection.post(request, version=version, timeout_ms=timeout_ms)
         except ClientError as error:
             letter.fail(_code_of(error), str(error))
-        except ValueError as error:  # a field that the version, the newest of the peer, cannot say
+        except ValueError as error:  # a field that the peer's newest version does not have
             letter.fail(ErrorCode.UNSUPPORTED_VERSION, str(error))
         else:
             answer.add_done_callback(lambda done: _hand_over(done, letter))

@@ -1,9 +1,9 @@
-"""Between an application's values and the bytes of records.
+"""Converts between an application's values and the bytes of records.
 
-A serializer setting may be None (bytes as they are), a function of one argument, or an object with
+A serializer setting is None (bytes as they are), a function of one argument, or an object with
 `serialize(topic, value, headers)`; a deserializer likewise, with `deserialize(topic, data,
-headers)`. A function never sees None: a tombstone stays one. An object sees everything, and may add
-headers to the list that it is given when it serializes.
+headers)`. A function never gets None: a tombstone stays one. An object gets everything, and may add
+headers to the given list when it serializes.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class Deserializer(Protocol):
 
 
 def serializer_of(setting: Any, name: str) -> Serialize | None:
-    """What a `key_serializer` or `value_serializer` setting means; `name` is for the error."""
+    """Return the function for a serializer setting, which errors call `name`."""
     function = plain_function(setting, "serialize", name)
     if function is None:
         method: Serialize | None = getattr(setting, "serialize", None)
@@ -56,8 +56,8 @@ def deserializer_of(setting: Any, name: str) -> Deserialize | None:
 
 
 def plain_function(setting: Any, method: str, name: str) -> Callable[[Any], Any] | None:
-    """The setting itself where it is a function of one argument, which needs no topic or headers
-    and so may be called from compiled code. None for None, and for an object with `method`."""
+    """Return the setting itself if it is a function of one argument: it needs no topic or headers,
+    so compiled code may call it. None for None, and for an object with `method`."""
     if setting is None or hasattr(setting, method):
         return None
     if not callable(setting):
@@ -90,7 +90,7 @@ class JsonSerializer:
     """Compact UTF-8. None is a tombstone, not `null`."""
 
     def __init__(self, default: Callable[[Any], Any] | None = None) -> None:
-        """`default` is json's own: what to do with values that JSON does not know."""
+        """`default` is that of json: it converts values that JSON does not support."""
         self._encode = json.JSONEncoder(
             ensure_ascii=False, separators=(",", ":"), default=default
         ).encode

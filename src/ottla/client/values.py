@@ -1,4 +1,4 @@
-"""The plain values that producers, consumers and admins share."""
+"""Plain values that producers, consumers and admins share."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from enum import IntEnum
 from typing import Any, Generic, NamedTuple, TypeVar
 
 Headers = tuple[tuple[str, bytes | None], ...]
-"""In order; a name may come more than once."""
+"""In order; a name may occur more than once."""
 
 K = TypeVar("K")
 V = TypeVar("V")
@@ -21,14 +21,14 @@ class TopicPartition(NamedTuple):
 
 
 class TimestampType(IntEnum):
-    """Who set the timestamp of a record: the producer, or the broker when it stored it."""
+    """Whether the producer set the timestamp of a record, or the broker when it stored it."""
 
     CREATE_TIME = 0
     LOG_APPEND_TIME = 1
 
 
 class OffsetAndMetadata(NamedTuple):
-    """What a group commits: the offset of the next record to read, and a note for people."""
+    """A committed offset: that of the next record to read, with a note for people."""
 
     offset: int
     metadata: str = ""
@@ -36,7 +36,7 @@ class OffsetAndMetadata(NamedTuple):
 
 
 class OffsetAndTimestamp(NamedTuple):
-    """The first record at or after a time."""
+    """The first record at or after a timestamp."""
 
     offset: int
     timestamp: int
@@ -44,13 +44,13 @@ class OffsetAndTimestamp(NamedTuple):
 
 
 class RecordMetadata(NamedTuple):
-    """Where a record went. `offset` is -1 when it was not acknowledged (acks=0)."""
+    """The place of a delivered record. `offset` is -1 if it was not acknowledged (acks=0)."""
 
     topic: str
     partition: int
     offset: int
     timestamp: int
-    """The producer's time, or the broker's where the topic has LogAppendTime."""
+    """The producer's timestamp, or the broker's if the topic has LogAppendTime."""
 
     @property
     def topic_partition(self) -> TopicPartition:
@@ -70,7 +70,7 @@ class ConsumerRecord(NamedTuple, Generic[K, V]):
     value: V
     headers: Headers
     leader_epoch: int
-    """The epoch of the leader that took it; -1 if it is not known."""
+    """The epoch of the leader that stored it; -1 if it is unknown."""
 
     @property
     def topic_partition(self) -> TopicPartition:
@@ -78,11 +78,11 @@ class ConsumerRecord(NamedTuple, Generic[K, V]):
 
 
 class GroupMetadata(NamedTuple):
-    """Who a consumer is within its group: what a transaction needs to commit its offsets."""
+    """A consumer's identity in its group, which a transaction needs to commit its offsets."""
 
     group_id: str
     generation_id: int = -1
-    """The generation, or in the new protocol the member epoch."""
+    """The generation or, in the new protocol, the member epoch."""
     member_id: str = ""
     group_instance_id: str | None = None
 

@@ -1,1 +1,1 @@
-"""Administration: whatever the tools do."""
+"""The `Admin` client, one module per family of calls."""

@@ -1,4 +1,4 @@
-"""Administration of rights: who may do what to which topics, groups and the cluster itself."""
+"""Admin calls for ACLs: which principals may do what to topics, groups and the cluster."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from enum import IntEnum
 from typing import Any, NamedTuple
 
-from ottla.client.admin.part import AdminPart
+from ottla.client.admin.link import AdminLink
 from ottla.client.network.coordinators import error_of, raise_for
 from ottla.protocol.errors import KafkaError
 
@@ -23,13 +23,13 @@ class AclResourceType(IntEnum):
 
 class AclPatternType(IntEnum):
     ANY = 1
-    """In filters: whatever the pattern is."""
+    """In filters: any pattern type."""
     MATCH = 2
-    """In filters: all rules that apply to the named resource."""
+    """In filters: every ACL that applies to the named resource."""
     LITERAL = 3
-    """The very name; * is every name."""
+    """Exactly this name; `*` matches every name."""
     PREFIXED = 4
-    """All names that begin so."""
+    """All names with this prefix."""
 
 
 class AclOperation(IntEnum):
@@ -57,7 +57,7 @@ class AclPermission(IntEnum):
 
 
 class Acl(NamedTuple):
-    """A rule: Acl(AclResourceType.TOPIC, "payments", "User:alice", AclOperation.READ)."""
+    """An ACL: Acl(AclResourceType.TOPIC, "payments", "User:alice", AclOperation.READ)."""
 
     resource_type: AclResourceType
     resource_name: str
@@ -69,7 +69,7 @@ class Acl(NamedTuple):
 
 
 class AclFilter(NamedTuple):
-    """Which rules: those that have all that is named here; None and ANY are whatever."""
+    """Selects the ACLs that match every field given here; None and ANY match everything."""
 
     resource_type: AclResourceType = AclResourceType.ANY
     resource_name: str | None = None
@@ -83,9 +83,11 @@ class AclFilter(NamedTuple):
 ALL_ACLS = AclFilter()
 
 
-class AclAdmin(AdminPart):
+class AclAdmin:
+    _link: AdminLink
+
     async def create_acls(self, acls: Iterable[Acl]) -> dict[Acl, KafkaError | None]:
-        """Add rules; None for each that is in force. One that is there already is no error."""
+        """Add ACLs and return an error or None for each. Adding an existing ACL is no error."""
         from ottla.protocol.messages.create_acls import AclCreation, CreateAclsRequest
 
         wanted = list(dict.fromkeys(acls))
@@ -101,17 +103,17 @@ class AclAdmin(AdminPart):
             )
             for acl in wanted
         ]
-        response = await self._change(lambda _: CreateAclsRequest(creations=creations))
+        response = await self._link.change(lambda _: CreateAclsRequest(creations=creations))
         return {
             acl: error_of(result.error_code, result.error_message)
             for acl, result in zip(wanted, response.results, strict=True)
         }
 
     async def describe_acls(self, matching: AclFilter = ALL_ACLS) -> list[Acl]:
-        """The rules that match; all without a filter."""
+        """Return the ACLs that match the filter; without a filter, all ACLs."""
         from ottla.protocol.messages.describe_acls import DescribeAclsRequest
 
-        response = await self._ask_any(DescribeAclsRequest(**_filter(matching)))
+        response = await self._link.ask_any(DescribeAclsRequest(**_filter(matching)))
         raise_for(response.error_code, response.error_message)
         return sorted(
             _acl(resource, acl) for resource in response.resources for acl in resource.acls
@@ -120,12 +122,12 @@ class AclAdmin(AdminPart):
     async def delete_acls(
         self, matching: Iterable[AclFilter]
     ) -> dict[AclFilter, list[Acl] | KafkaError]:
-        """Take away the rules that match; for each filter those that are gone."""
+        """Delete the ACLs that match, and return the deleted ACLs of each filter."""
         from ottla.protocol.messages.delete_acls import DeleteAclsFilter, DeleteAclsRequest
 
         wanted = list(dict.fromkeys(matching))
         filters = [DeleteAclsFilter(**_filter(one)) for one in wanted]
-        response = await self._change(lambda _: DeleteAclsRequest(filters=filters))
+        response = await self._link.change(lambda _: DeleteAclsRequest(filters=filters))
         return {
             one: error_of(result.error_code, result.error_message) or _deleted(result)
             for one, result in zip(wanted, response.filter_results, strict=True)

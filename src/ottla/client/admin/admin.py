@@ -1,7 +1,8 @@
-"""`Admin`: everything the tools do, to any cluster that speaks Kafka's protocol.
+"""`Admin`: everything that Kafka's tools do, for any cluster that speaks Kafka's protocol.
 
-Each family of calls is a file of its own. What fails for one of several items is returned beside it
-as a `KafkaError`, so that the others are not lost; calls for a single item raise it.
+Each family of calls has its own module, and sends its requests over the admin's link. If one of
+several items fails, its `KafkaError` is returned as its result, so that the results of the others
+are not lost; calls for a single item raise it.
 """
 
 from __future__ import annotations
@@ -13,30 +14,38 @@ from ottla.client.admin.cluster_admin import ClusterAdmin
 from ottla.client.admin.configs import ConfigAdmin
 from ottla.client.admin.group_lag import GroupLagAdmin
 from ottla.client.admin.group_offsets import GroupOffsetAdmin
+from ottla.client.admin.groups import GroupAdmin
+from ottla.client.admin.link import AdminLink
 from ottla.client.admin.log_dirs import LogDirAdmin
 from ottla.client.admin.offsets import OffsetAdmin
 from ottla.client.admin.producers import ProducerAdmin
 from ottla.client.admin.quorum import QuorumAdmin
 from ottla.client.admin.quotas import QuotaAdmin
 from ottla.client.admin.reassignments import ReassignmentAdmin
+from ottla.client.admin.topics import TopicAdmin
+from ottla.client.admin.transactions import TransactionAdmin
 from ottla.client.admin.users import UserAdmin
-from ottla.client.network.cluster import Cluster
 from ottla.client.settings.base import settings_from
 from ottla.client.settings.common import ClientOptions, ClientSettings
-from ottla.runtime.ambient import new_runtime
+from ottla.client.settings.documentation import lists_settings
 
 if TYPE_CHECKING:
+    from ottla.client.network.cluster import Cluster
     from ottla.runtime.runtime import Runtime
 
 
+@lists_settings(ClientSettings)
 class Admin(
     ClusterAdmin,
     QuorumAdmin,
     ConfigAdmin,
     OffsetAdmin,
     GroupLagAdmin,
+    GroupAdmin,
     GroupOffsetAdmin,
     ProducerAdmin,
+    TransactionAdmin,
+    TopicAdmin,
     LogDirAdmin,
     ReassignmentAdmin,
     UserAdmin,
@@ -49,54 +58,27 @@ class Admin(
     ...     await admin.create_topic("payments", partitions=6)
     ...     print(await admin.list_topics())
 
-    Requests that a cluster does not serve raise `UnsupportedVersion`.
+    Requests that the cluster does not support raise `UnsupportedVersion`.
     """
 
     def __init__(self, *, runtime: Runtime | None = None, **options: Unpack[ClientOptions]) -> None:
-        self._settings = settings_from(ClientSettings, options)
-        self._given_runtime = runtime
-        self._own_runtime: Runtime | None = None
-        self._owns_cluster = True
+        self._link = AdminLink(settings_from(ClientSettings, options), runtime)
 
     @classmethod
     def over(cls, cluster: Cluster) -> Admin:
-        """An admin of a cluster that somebody else has connected to, and closes."""
+        """Return an admin that uses another owner's connected cluster and does not close it."""
         admin = cls.__new__(cls)
-        admin._settings = cluster.settings
-        admin._given_runtime = cluster.runtime
-        admin._own_runtime = None
-        admin._owns_cluster = False
-        admin._joined = cluster
+        admin._link = AdminLink(cluster.settings, cluster.runtime, cluster)
         return admin
 
     async def start(self) -> None:
-        """Connect; `async with` does it. Raises `NoBrokerReachable` if nobody answers within
+        """Connect; `async with` does this. Raises `NoBrokerReachable` if no broker answers within
         default_api_timeout_ms."""
-        if self._joined is not None:
-            return
-        runtime = self._given_runtime
-        if runtime is None:
-            runtime = self._own_runtime = new_runtime()
-        cluster = Cluster.of(self._settings, runtime)
-        try:
-            await cluster.retrying(cluster.any_broker)
-        except BaseException:
-            cluster.close()
-            await self._close_runtime()
-            raise
-        self._joined = cluster
+        await self._link.start()
 
     async def close(self) -> None:
-        """Close all connections; a second time does nothing."""
-        if self._owns_cluster and self._joined is not None:
-            self._joined.close()
-            self._joined = None
-        await self._close_runtime()
-
-    async def _close_runtime(self) -> None:
-        runtime, self._own_runtime = self._own_runtime, None
-        if runtime is not None:
-            await runtime.close()
+        """Close all connections. Further calls do nothing."""
+        await self._link.close()
 
     async def __aenter__(self) -> Self:
         await self.start()

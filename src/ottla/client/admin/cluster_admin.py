@@ -1,11 +1,11 @@
-"""Administration of the cluster as a whole: who is there, what they can do, who leads."""
+"""Admin calls for the cluster as a whole: brokers, controller, APIs and features."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any, Literal, NamedTuple
 
-from ottla.client.admin.part import AdminPart
+from ottla.client.admin.link import AdminLink
 from ottla.client.network.coordinators import raise_for
 from ottla.client.network.metadata import Broker
 from ottla.protocol.apis import APIS, ApiKey
@@ -20,14 +20,14 @@ DOWNGRADES = {"safe": 2, "unsafe": 3}
 class DescribedCluster(NamedTuple):
     cluster_id: str | None
     controller: int | None
-    """Who takes changes; in a KRaft cluster any broker, which hands them on."""
+    """The broker that takes changes. In a KRaft cluster it is any broker, which forwards them."""
     brokers: dict[int, Broker]
     tells_fenced: bool = False
-    """Fenced brokers are among them: who is not is not registered."""
+    """True if `brokers` includes the fenced ones, so that a missing broker is not registered."""
 
 
 class ServedApi(NamedTuple):
-    """A request that a broker serves, in these versions."""
+    """An API that a broker serves, with its range of versions."""
 
     key: int
     name: str
@@ -36,25 +36,27 @@ class ServedApi(NamedTuple):
 
 
 class FeatureLevels(NamedTuple):
-    """What the cluster has agreed on (`finalized`), and what the asked broker could do."""
+    """The levels the cluster has agreed on (`finalized`) and those the asked broker supports."""
 
     finalized: dict[str, int]
     supported: dict[str, tuple[int, int]]
     epoch: int | None
-    """Of the agreement: it grows with each change."""
+    """The epoch of the finalized features. It grows with each change."""
 
 
-class ClusterAdmin(AdminPart):
+class ClusterAdmin:
+    _link: AdminLink
+
     async def describe_cluster(self) -> DescribedCluster:
-        """Brokers, fenced ones too where the cluster tells, and the controller."""
-        return await self._cluster.retrying(self._describe_cluster)
+        """Return the controller and all brokers, fenced ones too if the cluster reports them."""
+        return await self._link.cluster.retrying(self._describe_cluster)
 
     async def _describe_cluster(self) -> DescribedCluster:
         from ottla.protocol.messages.describe_cluster import DescribeClusterRequest
 
-        connection = await self._cluster.any_broker()
+        connection = await self._link.cluster.any_broker()
         if not connection.versions.supports(ApiKey.DESCRIBE_CLUSTER):
-            view = await self._cluster.refresh(())
+            view = await self._link.cluster.refresh(())
             return DescribedCluster(view.cluster_id, _somebody(view.controller_id), view.brokers)
         request = DescribeClusterRequest()
         if (version := connection.version_of(request)) >= FENCED_FROM:
@@ -75,7 +77,7 @@ class ClusterAdmin(AdminPart):
         )
 
     async def describe_apis(self, broker: int | None = None) -> list[ServedApi]:
-        """Which versions of each request a broker serves: the named one, or any."""
+        """Return the versions of each API that a broker serves: the given broker, or any."""
         return [
             ServedApi(
                 found.api_key,
@@ -87,7 +89,7 @@ class ClusterAdmin(AdminPart):
         ]
 
     async def describe_features(self, broker: int | None = None) -> FeatureLevels:
-        """The levels of metadata.version, transaction.version, ... that are in force."""
+        """Return the finalized and supported levels of features such as metadata.version."""
         found = await self._api_versions(broker)
         return FeatureLevels(
             {one.name: one.max_version_level for one in found.finalized_features},
@@ -105,15 +107,15 @@ class ClusterAdmin(AdminPart):
 
         async def attempt() -> Any:
             if broker is None:
-                connection = await self._cluster.any_broker()
+                connection = await self._link.cluster.any_broker()
             else:
-                await self._cluster.refresh(())
-                connection = await self._cluster.broker(broker)
+                await self._link.cluster.refresh(())
+                connection = await self._link.cluster.broker(broker)
             response = await connection.request(request)
             raise_for(response.error_code)
             return response
 
-        return await self._cluster.retrying(attempt)
+        return await self._link.cluster.retrying(attempt)
 
     async def update_features(
         self,
@@ -122,8 +124,8 @@ class ClusterAdmin(AdminPart):
         downgrade: Literal["safe", "unsafe"] | None = None,
         validate_only: bool = False,
     ) -> None:
-        """Raise features to these levels, all or none; level 0 takes one out of use. To lower one
-        needs a `downgrade`: "safe" where no data is lost by it, or "unsafe".
+        """Raise features to these levels, all or none. Level 0 disables a feature. Lowering a
+        level requires `downgrade`: "safe" if it loses no metadata, otherwise "unsafe".
 
         >>> await admin.update_features({"transaction.version": 2})
         """
@@ -133,24 +135,24 @@ class ClusterAdmin(AdminPart):
             raise ValueError(f"downgrade is {downgrade!r}: it can be None, 'safe' or 'unsafe'")
         kind = UPGRADE if downgrade is None else DOWNGRADES[downgrade]
         request = UpdateFeaturesRequest(
-            timeout_ms=self._cluster.request_timeout_ms,
+            timeout_ms=self._link.cluster.request_timeout_ms,
             feature_updates=[
                 FeatureUpdateKey(feature=name, max_version_level=level, upgrade_type=kind)
                 for name, level in levels.items()
             ],
             validate_only=validate_only,
         )
-        response = await self._change(lambda _: request)
+        response = await self._link.change(lambda _: request)
         raise_for(response.error_code, response.error_message)
         for result in response.results:
             raise_for(result.error_code, result.error_message)
 
     async def unregister_broker(self, broker: int) -> None:
-        """Forget a broker that was stopped for good. What it leads or keeps is not moved: reassign
-        its partitions first."""
+        """Unregister a broker that was stopped for good. Its partitions are not moved: reassign
+        them first."""
         from ottla.protocol.messages.unregister_broker import UnregisterBrokerRequest
 
-        response = await self._change(lambda _: UnregisterBrokerRequest(broker_id=broker))
+        response = await self._link.change(lambda _: UnregisterBrokerRequest(broker_id=broker))
         raise_for(response.error_code, response.error_message)
 
 

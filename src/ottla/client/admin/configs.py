@@ -1,4 +1,4 @@
-"""Administration of settings: of topics, brokers, the cluster's defaults, groups, loggers."""
+"""Admin calls for configs: of topics, brokers, the cluster's defaults, groups and loggers."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from enum import IntEnum
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ottla.client.admin.part import AdminPart
+from ottla.client.admin.link import AdminLink
 from ottla.client.network.coordinators import error_of
 from ottla.protocol.errors import ErrorCode, KafkaError
 
@@ -19,7 +19,7 @@ DOCUMENTATION_FROM = 3
 
 
 class ResourceType(IntEnum):
-    """What a setting belongs to, by the protocol's numbers."""
+    """The kinds of resource that have configs, with the protocol's numbers."""
 
     TOPIC = 2
     BROKER = 4
@@ -29,7 +29,7 @@ class ResourceType(IntEnum):
 
 
 class ConfigResource(NamedTuple):
-    """The owner of settings: ConfigResource(ResourceType.TOPIC, "payments").
+    """The resource that configs belong to: ConfigResource(ResourceType.TOPIC, "payments").
 
     A broker is named by its id as text; the empty name means the default of all brokers.
     """
@@ -53,9 +53,9 @@ class ConfigSource(IntEnum):
 class AlterOperation(IntEnum):
     SET = 0
     DELETE = 1
-    """Back to the default."""
+    """Reset to the default."""
     APPEND = 2
-    """Add to a setting that is a list."""
+    """Add to a config that is a list."""
     SUBTRACT = 3
 
 
@@ -66,14 +66,15 @@ class ConfigChange(NamedTuple):
 
 
 Changes = Mapping[str, str | None] | Sequence[ConfigChange]
-"""Names to values, None for the default again; or a list, which can also add to lists."""
+"""Either names and values, where None resets to the default, or a list of `ConfigChange`, which
+can also append to lists."""
 
 
 @dataclass(frozen=True, slots=True)
 class ConfigEntry:
     name: str
     value: str | None
-    """None where it is not set, and where it is sensitive."""
+    """None if it is not set or is sensitive."""
     source: ConfigSource
     read_only: bool
     sensitive: bool
@@ -84,11 +85,13 @@ class ConfigEntry:
         return self.source in (ConfigSource.DEFAULT, ConfigSource.STATIC_BROKER)
 
 
-class ConfigAdmin(AdminPart):
+class ConfigAdmin:
+    _link: AdminLink
+
     async def describe_configs(
         self, resources: Iterable[ConfigResource], *, documentation: bool = False
     ) -> dict[ConfigResource, list[ConfigEntry] | KafkaError]:
-        """All settings of each resource, with where each value comes from.
+        """Return all configs of each resource, with the source of each value.
 
         >>> payments = ConfigResource(ResourceType.TOPIC, "payments")
         >>> settings = (await admin.describe_configs([payments]))[payments]
@@ -99,7 +102,7 @@ class ConfigAdmin(AdminPart):
             async def attempt() -> Answers:
                 return await _describe(await self._config_owner(owner), own, documentation)
 
-            return await self._cluster.retrying(attempt)
+            return await self._link.cluster.retrying(attempt)
 
         parts = await asyncio.gather(
             *(ask(*item) for item in (await self._config_owners(wanted)).items())
@@ -110,7 +113,7 @@ class ConfigAdmin(AdminPart):
     async def describe_config(
         self, resource: ConfigResource, *, documentation: bool = False
     ) -> list[ConfigEntry]:
-        """The settings of one resource, by name."""
+        """Return the configs of one resource, sorted by name."""
         found = (await self.describe_configs([resource], documentation=documentation))[resource]
         if isinstance(found, KafkaError):
             raise found
@@ -119,7 +122,7 @@ class ConfigAdmin(AdminPart):
     async def alter_configs(
         self, changes: Mapping[ConfigResource, Changes], *, validate_only: bool = False
     ) -> dict[ConfigResource, KafkaError | None]:
-        """Change single settings of each resource; those not named stay as they are.
+        """Change the named configs of each resource and leave its other configs as they are.
 
         >>> payments = ConfigResource(ResourceType.TOPIC, "payments")
         >>> await admin.alter_configs({payments: {"retention.ms": "3600000"}})
@@ -131,7 +134,7 @@ class ConfigAdmin(AdminPart):
             async def attempt() -> Any:
                 return await (await self._config_owner(owner)).request(request)
 
-            return await self._cluster.retrying(attempt, resend=False)
+            return await self._link.cluster.retrying(attempt, resend=False)
 
         owners = await self._config_owners(list(changes))
         found: dict[ConfigResource, KafkaError | None] = {}
@@ -144,7 +147,7 @@ class ConfigAdmin(AdminPart):
     async def alter_config(
         self, resource: ConfigResource, changes: Changes, *, validate_only: bool = False
     ) -> None:
-        """Change settings of one resource, or raise what is wrong with them."""
+        """Change configs of one resource, or raise its error."""
         outcome = await self.alter_configs({resource: changes}, validate_only=validate_only)
         if (error := outcome[resource]) is not None:
             raise error
@@ -152,7 +155,8 @@ class ConfigAdmin(AdminPart):
     async def _config_owners(
         self, resources: list[ConfigResource]
     ) -> dict[int | None, list[ConfigResource]]:
-        """A broker alone knows its own settings; everything else any of them can tell."""
+        """Group resources by the broker to ask: only a broker itself knows its own configs. The key
+        None stands for all other resources."""
         owners: dict[int | None, list[ConfigResource]] = {}
         for resource in resources:
             own = resource.type in (ResourceType.BROKER, ResourceType.BROKER_LOGGER)
@@ -161,8 +165,8 @@ class ConfigAdmin(AdminPart):
         return owners
 
     async def _broker_named(self, name: str) -> int:
-        await self._cluster.refresh(())
-        brokers = self._cluster.view.brokers
+        await self._link.cluster.refresh(())
+        brokers = self._link.cluster.view.brokers
         if not name.isdigit() or int(name) not in brokers:
             known = ", ".join(str(node) for node in sorted(brokers))
             raise KafkaError(
@@ -172,8 +176,8 @@ class ConfigAdmin(AdminPart):
 
     async def _config_owner(self, node_id: int | None) -> Connection:
         if node_id is None:
-            return await self._cluster.controller()
-        return await self._cluster.broker(node_id)
+            return await self._link.cluster.controller()
+        return await self._link.cluster.broker(node_id)
 
 
 Answers = dict[ConfigResource, list[ConfigEntry] | KafkaError]

@@ -1,6 +1,6 @@
-"""The time of the first record at or after an offset: how old what a reader has not read is.
+"""Finds the timestamp of the first record at or after an offset, from which lag in time follows.
 
-No request tells it, so the batch with the offset is fetched and opened.
+No request returns it, so the batch with the offset is fetched and opened.
 """
 
 from __future__ import annotations
@@ -19,15 +19,15 @@ from ottla.records.reader import check_crc, iter_records
 from ottla.records.record import Record
 
 FIRST_PARTITION_BYTES = 16 << 10
-"""Enough for the usual batch. A broker sends a larger one whole for one partition of a request,
-so that every request makes headway, and leaves out those of the others."""
+"""Enough for the usual batch. A broker sends a larger batch whole for only one partition of a
+request, so that every request makes progress, and leaves out those of the other partitions."""
 PARTITION_BYTES_MAX = 1 << 20
 RESPONSE_BYTES_MAX = 32 << 20
 PARTITIONS_A_REQUEST_MAX = 256
 
 
 class _Search:
-    """From `position` on, before `end`; `found` when it is over."""
+    """A search in one partition for the first record in [`position`, `end`)."""
 
     __slots__ = ("end", "found", "over", "position")
 
@@ -38,7 +38,7 @@ class _Search:
         self.over = position >= end
 
     def look(self, data: Buffer) -> None:
-        """Markers of transactions and offsets that compaction removed are walked past."""
+        """Search fetched batches. Transaction markers and compacted offsets are skipped."""
         for header, batch in batches(data):
             check_crc(header, batch)
             record = None if header.is_control else self._first(batch)
@@ -56,8 +56,8 @@ class _Search:
 async def first_record_times(
     cluster: Cluster, ranges: Mapping[TopicPartition, tuple[int, int]]
 ) -> Answers[int | None]:
-    """The timestamp in ms of the first record with an offset from (first, before); None if there
-    is none, -1 if it cannot be told."""
+    """Return the timestamp in ms of the first record with an offset in [first, before) of each
+    partition: None if there is no such record, -1 if its timestamp is unknown."""
     searches = {one: _Search(*offsets) for one, offsets in ranges.items()}
 
     async def ask(node_id: int, own: list[TopicPartition]) -> Answers[int | None]:
@@ -71,7 +71,8 @@ async def first_record_times(
             if before == [search.position for search in asked.values()] and not any(
                 search.over or one in answers for one, search in asked.items()
             ):
-                # Nothing came although there was something: it has been cut off or cleaned away.
+                # The broker sent nothing although records existed: they have been deleted
+                # meanwhile.
                 answers |= dict.fromkeys(asked, NO_TIMESTAMP)
             partition_bytes = min(partition_bytes * 4, PARTITION_BYTES_MAX)
         return {one: answers.get(one, searches[one].found) for one in own}
@@ -85,7 +86,7 @@ async def _fetch(
     asked: Mapping[TopicPartition, _Search],
     partition_bytes: int,
 ) -> dict[TopicPartition, KafkaError]:
-    """Look into what comes for each partition; the errors of those that have one."""
+    """Search the fetched records of each partition, and return the errors of those that failed."""
     connection = await cluster.broker(node_id)
     response = await connection.request(_request(cluster, asked, partition_bytes))
     if response.error_code:

@@ -1,4 +1,4 @@
-"""How far a group is behind: in records, and in the age of the first one that it has not read."""
+"""Computes how far a group is behind: in records, and as the age of the first unread record."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from collections.abc import Iterable, Mapping
 from ottla.client.admin.first_records import first_record_times
 from ottla.client.admin.group_offsets import Committed, committed_by
 from ottla.client.admin.group_values import DescribedGroup, GroupMember, PartitionLag
-from ottla.client.admin.groups import GroupAdmin
+from ottla.client.admin.groups import describe_group
+from ottla.client.admin.link import AdminLink
 from ottla.client.admin.offsets import OffsetSpec, find_offsets
 from ottla.client.network.cluster import Cluster
 from ottla.client.network.leaders import Answers
@@ -17,14 +18,17 @@ from ottla.protocol.errors import KafkaError
 Lags = dict[str, list[PartitionLag] | KafkaError]
 
 
-class GroupLagAdmin(GroupAdmin):
+class GroupLagAdmin:
+    _link: AdminLink
+
     async def group_lag(self, group_id: str) -> list[PartitionLag]:
-        """Each partition that a group has committed or owns: its lag in records and in ms.
+        """Return the lag, in records and in ms, of each partition that a group committed or owns.
 
         >>> sum(partition.lag or 0 for partition in await admin.group_lag("ledger"))
         """
-        group = await self.describe_group(group_id)
-        lag = (await self.group_lags([group]))[group_id]
+        cluster = self._link.cluster
+        group = await describe_group(cluster, group_id)
+        lag = (await _lag_of(cluster, {group_id: group}))[group_id]
         if isinstance(lag, KafkaError):
             raise lag
         return lag
@@ -32,8 +36,8 @@ class GroupLagAdmin(GroupAdmin):
     async def group_lags(
         self, groups: Iterable[DescribedGroup]
     ) -> dict[str, list[PartitionLag] | KafkaError]:
-        """The same for several groups that are described already."""
-        return await _lag_of(self._cluster, {group.group_id: group for group in groups})
+        """Return the same for several groups that are already described."""
+        return await _lag_of(self._link.cluster, {group.group_id: group for group in groups})
 
 
 async def _lag_of(cluster: Cluster, described: Mapping[str, DescribedGroup]) -> Lags:
@@ -107,7 +111,8 @@ def _partition(
 
 
 def _age(time: int | None, now_ms: int) -> int | None:
-    """None for a record without a time. A clock ahead of ours is no lag."""
+    """Return the age of a record: 0 if there is no record, None if it has no timestamp. A
+    timestamp ahead of this clock counts as 0."""
     if time is None:
         return 0
     return max(0, now_ms - time) if time >= 0 else None

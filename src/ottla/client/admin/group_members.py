@@ -1,22 +1,17 @@
-"""What brokers answer about groups, read into values.
+"""Turns the brokers' descriptions of groups into values.
 
-Classic members describe themselves in bytes that only they and their leader need to understand;
-those of the protocol type "consumer" follow a known format, and what does not is left out.
+Classic members describe themselves in bytes that only they and their leader need to understand.
+Members of protocol type "consumer" use a known format; the bytes of all others are skipped.
 """
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Iterable
 from typing import Any
 
 from ottla.client.admin.group_values import CLASSIC, CONSUMER, DescribedGroup, GroupMember
 from ottla.client.values import TopicPartition
-from ottla.protocol.codec import decoder
 from ottla.protocol.errors import MalformedMessage
-
-_VERSION = struct.Struct(">h")
-_VERSION_MAX = 3
 
 
 def classic_group(found: Any, node_id: int) -> DescribedGroup:
@@ -83,28 +78,19 @@ def _flat(topics: Iterable[tuple[str, Iterable[int]]]) -> tuple[TopicPartition, 
 
 
 def _assigned(data: bytes) -> tuple[TopicPartition, ...]:
-    from ottla.protocol.embedded.consumer_protocol_assignment import ConsumerProtocolAssignment
+    from ottla.protocol.consumer_protocol import read_assignment
 
-    read = _embedded(ConsumerProtocolAssignment, data)
-    if read is None:
+    try:
+        read = read_assignment(data)
+    except MalformedMessage:  # one client's mistake must not hide the whole group
         return ()
     return _flat((topic.topic, topic.partitions) for topic in read.assigned_partitions)
 
 
 def _subscribed(data: bytes) -> tuple[str, ...]:
-    from ottla.protocol.embedded.consumer_protocol_subscription import ConsumerProtocolSubscription
+    from ottla.protocol.consumer_protocol import read_subscription
 
-    read = _embedded(ConsumerProtocolSubscription, data)
-    return () if read is None else tuple(sorted(read.topics))
-
-
-def _embedded(message_class: Any, data: bytes) -> Any:
-    """None for bytes that are not such a message: a client's fault is no reason to show nothing."""
-    if len(data) < _VERSION.size:
-        return None
-    (version,) = _VERSION.unpack_from(data)
     try:
-        # Versions yet to come begin with all the fields of those before them.
-        return decoder(message_class, max(0, min(version, _VERSION_MAX)))(data, _VERSION.size)[0]
+        return tuple(sorted(read_subscription(data).topics))
     except MalformedMessage:
-        return None
+        return ()

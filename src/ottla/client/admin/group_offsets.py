@@ -1,11 +1,12 @@
-"""The offsets that a group has committed: read, set and removed from outside the group."""
+"""Admin calls for a group's committed offsets: read, set and delete them from outside."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from ottla.client.admin.part import AdminPart, Outcome, by_topic, indexes_by_topic
+from ottla.client.admin.link import AdminLink
+from ottla.client.admin.partitions import Outcome, by_topic, indexes_by_topic
 from ottla.client.errors import GroupActive, GroupMissing
 from ottla.client.network.cluster import Cluster
 from ottla.client.network.connection import Connection
@@ -16,13 +17,15 @@ from ottla.protocol.errors import ErrorCode, KafkaError
 Committed = dict[TopicPartition, OffsetAndMetadata]
 
 NAMES_UNTIL = 9
-"""Later versions name topics by id, which a deleted topic with offsets left no longer has."""
+"""Later versions name topics by id, which is gone for a deleted topic that still has offsets."""
 STABLE_FROM = 7
 SEVERAL_GROUPS_FROM = 8
 NONE_COMMITTED = -1
 
 
-class GroupOffsetAdmin(AdminPart):
+class GroupOffsetAdmin:
+    _link: AdminLink
+
     async def list_group_offsets(
         self,
         group_id: str,
@@ -30,15 +33,15 @@ class GroupOffsetAdmin(AdminPart):
         *,
         stable: bool = False,
     ) -> dict[TopicPartition, OffsetAndMetadata]:
-        """What the group has committed, for these partitions or all; empty for one that is not
-        there. With `stable` it waits for transactions that are about to commit offsets."""
-        found = await committed_by(self._cluster, [group_id], partitions, stable=stable)
+        """Return the offsets the group has committed, for these partitions or all; empty if the
+        group does not exist. With `stable`, wait for transactions that may still commit offsets."""
+        found = await committed_by(self._link.cluster, [group_id], partitions, stable=stable)
         return value_of(found, group_id)
 
     async def alter_group_offsets(
         self, group_id: str, offsets: Mapping[TopicPartition, OffsetAndMetadata | int]
     ) -> dict[TopicPartition, KafkaError | None]:
-        """Set where a group goes on, as nobody of it; raises `GroupActive` if it has members.
+        """Set the offsets from which a group continues. Raises `GroupActive` if it has members.
 
         >>> await admin.alter_group_offsets("ledger", {TopicPartition("payments", 0): 1_000})
         """
@@ -52,7 +55,7 @@ class GroupOffsetAdmin(AdminPart):
             response = await connection.request(request, version=version)
             return {group_id: _for_all_or_each(_outcome(response.topics))}
 
-        outcome = value_of(await ask_coordinators(self._cluster, [group_id], ask), group_id)
+        outcome = value_of(await ask_coordinators(self._link.cluster, [group_id], ask), group_id)
         if any(error and error.code in _MEMBERS_ONLY for error in outcome.values()):
             raise GroupActive(group_id)
         return outcome
@@ -60,7 +63,7 @@ class GroupOffsetAdmin(AdminPart):
     async def delete_group_offsets(
         self, group_id: str, partitions: Iterable[TopicPartition]
     ) -> dict[TopicPartition, KafkaError | None]:
-        """Forget offsets. A live group keeps those of the topics that it subscribes to."""
+        """Delete committed offsets. An active group keeps those of topics it subscribes to."""
         from ottla.protocol.messages.offset_delete import (
             OffsetDeleteRequest,
             OffsetDeleteRequestPartition,
@@ -81,7 +84,7 @@ class GroupOffsetAdmin(AdminPart):
             )
             return {group_id: error_of(response.error_code) or _outcome(response.topics)}
 
-        answer = (await ask_coordinators(self._cluster, [group_id], ask))[group_id]
+        answer = (await ask_coordinators(self._link.cluster, [group_id], ask))[group_id]
         if not isinstance(answer, KafkaError):
             return answer
         if answer.code is ErrorCode.GROUP_ID_NOT_FOUND:
@@ -140,7 +143,8 @@ def _outcome(topics: Iterable[Any]) -> Outcome:
 
 
 def _for_all_or_each(outcome: Outcome) -> Outcome | KafkaError:
-    """A commit has no error of its own: one of the coordinator is repeated for each partition."""
+    """Return one error for the whole commit if the coordinator refused it: the response has no
+    top-level error and repeats the coordinator's error for each partition."""
     for error in outcome.values():
         if error is not None and error.code in _OF_THE_COORDINATOR:
             return error
@@ -154,7 +158,7 @@ async def committed_by(
     *,
     stable: bool = False,
 ) -> Answers[Committed]:
-    """What each of several groups has committed, asked of each coordinator once."""
+    """Return the committed offsets of several groups, with one round per coordinator."""
     wanted = None if partitions is None else indexes_by_topic(partitions)
 
     async def ask(connection: Connection, _node: int, own: list[str]) -> Answers[Committed]:

@@ -1,4 +1,4 @@
-"""Groups as administration sees them."""
+"""Values that describe groups in admin results."""
 
 from __future__ import annotations
 
@@ -15,26 +15,26 @@ DEAD = "Dead"
 class ListedGroup(NamedTuple):
     group_id: str
     type: str | None
-    """classic, consumer, share or streams; None from a cluster that does not tell."""
+    """classic, consumer, share or streams; None if the cluster does not report it."""
     state: str | None
     protocol_type: str
-    """What classic members agree on; empty for a group that only holds offsets."""
+    """The protocol type of a classic group; empty for a group that only holds offsets."""
     coordinator: int
 
 
 class GroupMember(NamedTuple):
     member_id: str
     instance_id: str | None
-    """Set for a static member, which may come back under this name."""
+    """Set for a static member, which may rejoin under this name."""
     client_id: str
     host: str
     assignment: tuple[TopicPartition, ...]
     target: tuple[TopicPartition, ...] | None = None
-    """What it is to own in the end; None where only the members know (classic)."""
+    """The target assignment; None for a classic group, where only the members know it."""
     epoch: int | None = None
     rack: str | None = None
     topics: tuple[str, ...] = ()
-    """What it subscribes to, as far as that can be read."""
+    """The subscribed topics, as far as they can be read."""
     pattern: str | None = None
 
 
@@ -51,12 +51,12 @@ class DescribedGroup(NamedTuple):
 
     @property
     def active(self) -> bool:
-        """Whether members may be reading, so that its offsets are theirs to move."""
+        """True if the group may have members, which then own its offsets."""
         return self.state not in (EMPTY, DEAD)
 
 
 class PartitionLag(NamedTuple):
-    """A partition of a group. What cannot be told now is None, and `error` says why."""
+    """The lag of a group in one partition. Unknown values are None, and `error` says why."""
 
     topic: str
     partition: int
@@ -65,6 +65,6 @@ class PartitionLag(NamedTuple):
     log_end: int | None
     lag: int | None
     lag_ms: int | None
-    """The age of the first record not committed; 0 when there is none."""
+    """The age of the first uncommitted record; 0 if there is none."""
     member: GroupMember | None
     error: str | None

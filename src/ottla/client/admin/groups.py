@@ -1,4 +1,4 @@
-"""Administration of groups: which there are, who is in them, and how to be rid of them."""
+"""Admin calls for groups: list, describe and delete them, and remove members."""
 
 from __future__ import annotations
 
@@ -14,8 +14,9 @@ from ottla.client.admin.group_values import (
     GroupMember,
     ListedGroup,
 )
-from ottla.client.admin.part import AdminPart
+from ottla.client.admin.link import AdminLink
 from ottla.client.errors import GroupActive, GroupMissing
+from ottla.client.network.cluster import Cluster
 from ottla.client.network.connection import Connection
 from ottla.client.network.coordinators import Answers, ask_coordinators, error_of, raise_for
 from ottla.protocol.apis import ApiKey
@@ -26,21 +27,23 @@ TYPES_FROM = 5
 REMOVED_BY_HAND = "removed by an administrator"
 
 
-class GroupAdmin(AdminPart):
-    # Which there are
+class GroupAdmin:
+    _link: AdminLink
+
+    # Listing
 
     async def list_groups(
         self, *, states: Collection[str] = (), types: Collection[str] = ()
     ) -> list[ListedGroup]:
-        """All groups of the cluster, or those in one of the states and of one of the types."""
+        """Return all groups of the cluster, or those with one of these states and types."""
 
         async def ask(node_id: int) -> list[ListedGroup]:
-            return await _list(await self._cluster.broker(node_id), node_id, states, types)
+            return await _list(await self._link.cluster.broker(node_id), node_id, states, types)
 
-        return sorted(await self._of_each_broker(ask))
+        return sorted(await self._link.ask_each_broker(ask))
 
     async def list_consumer_groups(self, *, states: Collection[str] = ()) -> list[ListedGroup]:
-        """The groups of consumers, of both protocols, and those that only hold offsets."""
+        """Return the consumer groups of both protocols, and groups that only hold offsets."""
         return [
             group
             for group in await self.list_groups(states=states)
@@ -52,34 +55,31 @@ class GroupAdmin(AdminPart):
     async def describe_groups(
         self, group_ids: Iterable[str]
     ) -> dict[str, DescribedGroup | KafkaError]:
-        """Each group, whatever its protocol; GROUP_ID_NOT_FOUND for one that is not there.
+        """Describe groups of either protocol; GROUP_ID_NOT_FOUND for a group that does not exist.
 
         >>> groups = await admin.describe_groups(["ledger"])
         >>> [member.client_id for member in groups["ledger"].members]
         """
-        return await ask_coordinators(self._cluster, group_ids, _describe)
+        return await ask_coordinators(self._link.cluster, group_ids, _describe)
 
     async def describe_group(self, group_id: str) -> DescribedGroup:
-        """One group; raises `GroupMissing` if there is none of this name."""
-        found = (await self.describe_groups([group_id]))[group_id]
-        if isinstance(found, KafkaError):
-            raise _named_error(group_id, found)
-        return found
+        """Describe one group. Raises `GroupMissing` if it does not exist."""
+        return await describe_group(self._link.cluster, group_id)
 
     # Deletion
 
     async def delete_groups(self, group_ids: Iterable[str]) -> dict[str, KafkaError | None]:
-        """Remove groups without members, with all they have committed."""
+        """Delete groups that have no members, with their committed offsets."""
         from ottla.protocol.messages.delete_groups import DeleteGroupsRequest
 
         async def ask(connection: Connection, _node: int, own: list[str]) -> Answers[None]:
             response = await connection.request(DeleteGroupsRequest(groups_names=own))
             return {found.group_id: error_of(found.error_code) for found in response.results}
 
-        return await ask_coordinators(self._cluster, group_ids, ask, resend=False)
+        return await ask_coordinators(self._link.cluster, group_ids, ask, resend=False)
 
     async def delete_group(self, group_id: str) -> None:
-        """Remove one group; raises `GroupMissing`, or `GroupActive` if it has members."""
+        """Delete one group. Raises `GroupMissing`, or `GroupActive` if it has members."""
         error = (await self.delete_groups([group_id]))[group_id]
         if error is not None:
             raise _named_error(group_id, error)
@@ -93,10 +93,10 @@ class GroupAdmin(AdminPart):
         *,
         reason: str = REMOVED_BY_HAND,
     ) -> dict[str, KafkaError | None]:
-        """Take members out at once: by group_instance_id, as `describe_group` shows them, or all.
+        """Remove members at once: by group_instance_id, as `describe_group` returns them, or all.
 
-        A consumer that is still running comes back by itself; this is for those that are gone and
-        that the group would wait for.
+        Use it for consumers that are gone, so that the group does not wait for them. A consumer
+        that is still running rejoins by itself.
         """
         chosen = (await self.describe_group(group_id)).members if members is None else members
         wanted = [_identity(member) for member in chosen]
@@ -108,10 +108,19 @@ class GroupAdmin(AdminPart):
         ) -> Answers[dict[str, KafkaError | None]]:
             return {group_id: await _remove(connection, group_id, wanted, reason)}
 
-        answer = (await ask_coordinators(self._cluster, [group_id], ask, resend=False))[group_id]
+        answer = (await ask_coordinators(self._link.cluster, [group_id], ask, resend=False))[
+            group_id
+        ]
         if isinstance(answer, KafkaError):
             raise _named_error(group_id, answer)
         return answer
+
+
+async def describe_group(cluster: Cluster, group_id: str) -> DescribedGroup:
+    found = (await ask_coordinators(cluster, [group_id], _describe))[group_id]
+    if isinstance(found, KafkaError):
+        raise _named_error(group_id, found)
+    return found
 
 
 _NOT_OF_THIS_PROTOCOL = (ErrorCode.GROUP_ID_NOT_FOUND, ErrorCode.UNSUPPORTED_VERSION)
@@ -163,7 +172,7 @@ async def _describe(
     answers: Answers[DescribedGroup] = {}
     if connection.versions.supports(ApiKey.CONSUMER_GROUP_DESCRIBE):
         answers = await _describe_consumer(connection, node_id, group_ids)
-    # A coordinator says of a classic group that there is no such consumer group.
+    # For a classic group, a coordinator answers that no such consumer group exists.
     rest = [
         group_id
         for group_id in group_ids
@@ -197,7 +206,7 @@ async def _describe_classic(
     answers: Answers[DescribedGroup] = {}
     for found in response.groups:
         error = error_of(found.error_code, found.error_message)
-        # Before version 6 a group that is not there was described as a dead one.
+        # Before version 6 a group that does not exist is described as dead.
         if error is None and found.group_state == DEAD:
             error = KafkaError(ErrorCode.GROUP_ID_NOT_FOUND)
         answers[found.group_id] = error or classic_group(found, node_id)
@@ -205,7 +214,7 @@ async def _describe_classic(
 
 
 def _identity(member: GroupMember | str) -> tuple[str, str | None]:
-    """(member id, instance id): the one that is known names the member."""
+    """Return (member id, instance id), with the instance id if the member has one."""
     if isinstance(member, str):
         return "", member
     if member.instance_id is not None:

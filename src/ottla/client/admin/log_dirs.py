@@ -1,4 +1,4 @@
-"""Administration of the data folders of brokers: what lies where, and moving it between them."""
+"""Admin calls for the log directories of brokers: what they hold, and moving replicas."""
 
 from __future__ import annotations
 
@@ -7,7 +7,8 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from ottla.client.admin.part import AdminPart, indexes_by_topic
+from ottla.client.admin.link import AdminLink
+from ottla.client.admin.partitions import indexes_by_topic
 from ottla.client.network.coordinators import error_of, raise_for
 from ottla.client.values import TopicPartition
 from ottla.protocol.errors import KafkaError
@@ -20,15 +21,15 @@ ERROR_FROM = 3
 
 @dataclass(frozen=True, slots=True)
 class Replica:
-    """The copy of a partition that lies in a folder."""
+    """A replica of a partition in a log directory."""
 
     topic: str
     partition: int
     size_bytes: int
     offset_lag: int
-    """How far it is behind: the high watermark, or for a future copy the current one."""
+    """How far it is behind the high watermark or, for a future replica, the current replica."""
     is_future: bool
-    """Whether it is being moved here, and takes the place of the other copy in the end."""
+    """True if it is being moved here and replaces the current replica in the end."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -42,7 +43,7 @@ class LogDir:
 
 
 class ReplicaOf(NamedTuple):
-    """The copy of a partition that one broker keeps."""
+    """Names the replica of a partition on one broker."""
 
     topic: str
     partition: int
@@ -51,23 +52,26 @@ class ReplicaOf(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ReplicaLogDirs:
-    """Where the copy of a partition lies on one broker, and where it is moving to, if it is."""
+    """The log directory of a replica on one broker, and the one it is moving to, if any."""
 
     current: str | None
     offset_lag: int
     future: str | None
     future_offset_lag: int
-    """How far the future copy is behind the current one; -1 without one."""
+    """How far the future replica is behind the current one; -1 if there is none."""
 
 
-class LogDirAdmin(AdminPart):
+class LogDirAdmin:
+    _link: AdminLink
+
     async def describe_log_dirs(
         self,
         brokers: Iterable[int] | None = None,
         *,
         partitions: Iterable[TopicPartition] | None = None,
     ) -> list[LogDir]:
-        """The folders of all brokers, or of the named ones, with what they hold of `partitions`."""
+        """Return the log directories of all or the given brokers, with their replicas, or with
+        those of `partitions`."""
         from ottla.protocol.messages.describe_log_dirs import (
             DescribableLogDirTopic,
             DescribeLogDirsRequest,
@@ -81,19 +85,19 @@ class LogDirAdmin(AdminPart):
             ]
 
         async def ask(node_id: int) -> list[LogDir]:
-            connection = await self._cluster.broker(node_id)
+            connection = await self._link.cluster.broker(node_id)
             request = DescribeLogDirsRequest(topics=topics)
             response = await connection.request(request)
             if connection.version_of(request) >= ERROR_FROM:
                 raise_for(response.error_code)
             return [_log_dir(node_id, result) for result in response.results]
 
-        return await self._of_each_broker(ask, brokers)
+        return await self._link.ask_each_broker(ask, brokers)
 
     async def describe_replica_log_dirs(
         self, replicas: Iterable[ReplicaOf]
     ) -> dict[ReplicaOf, ReplicaLogDirs]:
-        """In which folders these copies are; None where the broker has none."""
+        """Return the log directories of these replicas; None where the broker has no replica."""
         wanted = list(replicas)
         partitions = {TopicPartition(one.topic, one.partition) for one in wanted}
         brokers = sorted({one.broker for one in wanted})
@@ -110,12 +114,12 @@ class LogDirAdmin(AdminPart):
     async def alter_replica_log_dirs(
         self, moves: Mapping[ReplicaOf, str]
     ) -> dict[ReplicaOf, KafkaError | None]:
-        """Move copies into the folders named; they move in the background, see `is_future`."""
+        """Move replicas to the given log directories, in the background (see `is_future`)."""
         outcome: dict[ReplicaOf, KafkaError | None] = {}
-        await self._cluster.retrying(lambda: self._cluster.refresh(()))
+        await self._link.cluster.retrying(lambda: self._link.cluster.refresh(()))
         for node_id in sorted({one.broker for one in moves}):
             own = {one: path for one, path in moves.items() if one.broker == node_id}
-            outcome |= await _move(await self._cluster.broker(node_id), node_id, own)
+            outcome |= await _move(await self._link.cluster.broker(node_id), node_id, own)
         return outcome
 
 

@@ -1,4 +1,4 @@
-"""Administration of what partitions hold: where they begin and end, and cutting off the oldest."""
+"""Admin calls for the records of partitions: look up offsets, and delete the oldest records."""
 
 from __future__ import annotations
 
@@ -6,7 +6,8 @@ from collections.abc import Mapping
 from enum import IntEnum
 from typing import TYPE_CHECKING, Any, Literal
 
-from ottla.client.admin.part import AdminPart, by_topic
+from ottla.client.admin.link import AdminLink
+from ottla.client.admin.partitions import by_topic
 from ottla.client.network.leaders import Answers, AskLeader, ask_leaders
 from ottla.client.values import OffsetAndTimestamp, TopicPartition
 from ottla.protocol.errors import ErrorCode, KafkaError
@@ -21,41 +22,43 @@ IsolationLevel = Literal["read_uncommitted", "read_committed"]
 
 
 class OffsetSpec(IntEnum):
-    """Places in a partition; any number from 0 on is a time in ms instead."""
+    """Special positions in a partition; any number from 0 on is a timestamp in ms instead."""
 
     LATEST = -1
-    """Behind the last record."""
+    """The offset after the last record."""
     EARLIEST = -2
     MAX_TIMESTAMP = -3
-    """The record with the latest time."""
+    """The record with the latest timestamp."""
     EARLIEST_LOCAL = -4
     LATEST_TIERED = -5
 
 
-class OffsetAdmin(AdminPart):
+class OffsetAdmin:
+    _link: AdminLink
+
     async def list_offsets(
         self,
         at: Mapping[TopicPartition, int],
         *,
         isolation_level: IsolationLevel = "read_uncommitted",
     ) -> dict[TopicPartition, OffsetAndTimestamp | KafkaError]:
-        """For each partition the offset at an `OffsetSpec`, or the first at a time in ms.
+        """Return each partition's offset at an `OffsetSpec`, or its first at a timestamp in ms.
 
-        An offset of -1 says that no record is that late. With read_committed, LATEST is the end of
-        the transactions that are finished.
+        An offset of -1 means that no record is that late. With read_committed, LATEST is the last
+        stable offset.
 
         >>> await admin.list_offsets({TopicPartition("payments", 0): OffsetSpec.LATEST})
         """
-        return await find_offsets(self._cluster, at, isolation_level)
+        return await find_offsets(self._link.cluster, at, isolation_level)
 
     async def delete_records(
         self, before: Mapping[TopicPartition, int]
     ) -> dict[TopicPartition, int | KafkaError]:
-        """Drop what lies before an offset (-1: everything); the new first offset of each.
+        """Delete the records before an offset (-1: all), and return the new first offsets.
 
         >>> await admin.delete_records({TopicPartition("payments", 0): 1_000})
         """
-        cluster = self._cluster
+        cluster = self._link.cluster
 
         async def ask(node_id: int, own: list[TopicPartition]) -> Answers[int]:
             connection = await cluster.broker(node_id)
@@ -82,7 +85,7 @@ async def find_offsets(
 def offset_question(
     cluster: Cluster, at: Mapping[TopicPartition, int], isolation_level: IsolationLevel
 ) -> AskLeader[OffsetAndTimestamp]:
-    """How a leader is asked for the offsets of its partitions."""
+    """Return the function that asks a leader for the offsets of its partitions."""
 
     async def ask(node_id: int, own: list[TopicPartition]) -> Answers[OffsetAndTimestamp]:
         from ottla.protocol.messages.list_offsets import ListOffsetsRequest

@@ -1,14 +1,15 @@
-"""Producers as partitions know them, and the way out of a transaction that hangs in one."""
+"""Admin calls for the producers of partitions, and for aborting hanging transactions."""
 
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable
 from typing import Any
 
-from ottla.client.admin.part import indexes_by_topic
-from ottla.client.admin.topics import TopicAdmin
+from ottla.client.admin.link import AdminLink
+from ottla.client.admin.partitions import indexes_by_topic
+from ottla.client.admin.topics import describe_topics
 from ottla.client.admin.transaction_values import ActiveProducer, HangingTransaction
-from ottla.client.admin.transactions import TransactionAdmin
+from ottla.client.admin.transactions import describe_transactions, transactions_of
 from ottla.client.network.coordinators import raise_for
 from ottla.client.network.leaders import Answers, all_or_raise, ask_leaders
 from ottla.client.values import TopicPartition
@@ -16,14 +17,16 @@ from ottla.protocol.errors import ErrorCode, KafkaError
 
 NONE_OPEN = -1
 IDLE_MS_DEFAULT = 15 * 60_000
-"""More than any transaction may take, as transaction.max.timeout.ms is by default."""
+"""The default of transaction.max.timeout.ms: no transaction may take longer."""
 
 
-class ProducerAdmin(TransactionAdmin, TopicAdmin):
+class ProducerAdmin:
+    _link: AdminLink
+
     async def describe_producers(
         self, partitions: Iterable[TopicPartition]
     ) -> dict[TopicPartition, list[ActiveProducer] | KafkaError]:
-        """The producers that each partition has heard of lately."""
+        """Return the active producers of each partition."""
         from ottla.protocol.messages.describe_producers import (
             DescribeProducersRequest,
             TopicRequest,
@@ -36,14 +39,14 @@ class ProducerAdmin(TransactionAdmin, TopicAdmin):
                     for name, indexes in indexes_by_topic(own).items()
                 ]
             )
-            response = await (await self._cluster.broker(node_id)).request(request)
+            response = await (await self._link.cluster.broker(node_id)).request(request)
             return {
                 TopicPartition(topic.name, found.partition_index): _producers(topic.name, found)
                 for topic in response.topics
                 for found in topic.partitions
             }
 
-        return await ask_leaders(self._cluster, partitions, ask)
+        return await ask_leaders(self._link.cluster, partitions, ask)
 
     async def abort_transaction(
         self,
@@ -52,8 +55,9 @@ class ProducerAdmin(TransactionAdmin, TopicAdmin):
         producer_epoch: int,
         coordinator_epoch: int = 0,
     ) -> None:
-        """Write an abort marker into one partition, past the coordinator: only for a transaction
-        that `find_hanging_transactions` shows. To abort what an id has open: `fence_producers`."""
+        """Write an abort marker to one partition without asking the coordinator. Use it only for a
+        transaction from `find_hanging_transactions`. To abort the open transaction of a
+        transactional id, use `fence_producers`."""
         from ottla.protocol.messages.write_txn_markers import (
             WritableTxnMarker,
             WritableTxnMarkerTopic,
@@ -72,12 +76,12 @@ class ProducerAdmin(TransactionAdmin, TopicAdmin):
         )
 
         async def ask(node_id: int, _own: list[TopicPartition]) -> Answers[None]:
-            connection = await self._cluster.broker(node_id)
+            connection = await self._link.cluster.broker(node_id)
             response = await connection.request(WriteTxnMarkersRequest(markers=[marker]))
             raise_for(response.markers[0].topics[0].partitions[0].error_code)
             return {partition: None}
 
-        all_or_raise(await ask_leaders(self._cluster, [partition], ask))
+        all_or_raise(await ask_leaders(self._link.cluster, [partition], ask))
 
     async def find_hanging_transactions(
         self,
@@ -86,17 +90,17 @@ class ProducerAdmin(TransactionAdmin, TopicAdmin):
         brokers: Collection[int] | None = None,
         idle_ms: int = IDLE_MS_DEFAULT,
     ) -> list[HangingTransaction]:
-        """Transactions that are open in a partition, without news for so long, while their
-        coordinator knows nothing of it: readers of committed records wait for them for ever."""
+        """Return transactions that are open in a partition and idle for `idle_ms`, but unknown to
+        their coordinator: they block read_committed consumers for ever."""
         suspects = await self._suspects(topics, brokers, idle_ms)
         if not suspects:
             return []
         ids = sorted({suspect.producer_id for suspect in suspects})
         owners = {
             found.producer_id: found.transactional_id
-            for found in await self.list_transactions(producer_ids=ids)
+            for found in await transactions_of(self._link, ids)
         }
-        known = await self.describe_transactions(set(owners.values()))
+        known = await describe_transactions(self._link.cluster, set(owners.values()))
         hanging: list[HangingTransaction] = []
         for suspect in suspects:
             owner = owners.get(suspect.producer_id)
@@ -114,12 +118,12 @@ class ProducerAdmin(TransactionAdmin, TopicAdmin):
     ) -> list[ActiveProducer]:
         partitions = [
             TopicPartition(name, partition.index)
-            for name, topic in (await self.describe_topics(topics)).items()
+            for name, topic in (await describe_topics(self._link.cluster, topics)).items()
             if not isinstance(topic, KafkaError)
             for partition in topic.partitions
             if brokers is None or partition.leader in brokers
         ]
-        silent_since_ms = self._cluster.runtime.clock.wall_ms() - idle_ms
+        silent_since_ms = self._link.cluster.runtime.clock.wall_ms() - idle_ms
         found = all_or_raise(await self.describe_producers(partitions))
         return [
             producer

@@ -1,11 +1,11 @@
-"""Administration of the controllers: who leads their log, who votes, and changing that."""
+"""Admin calls for the metadata quorum: describe it, and add or remove voters."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from ottla.client.admin.part import AdminPart
+from ottla.client.admin.link import AdminLink
 from ottla.client.network.coordinators import raise_for
 from ottla.protocol.errors import ErrorCode, KafkaError
 from ottla.protocol.schema import Message
@@ -20,8 +20,8 @@ class QuorumMember(NamedTuple):
     last_fetch_ms: int | None
     last_caught_up_ms: int | None
     directory_id: str | None = None
-    """Of its metadata log, where the cluster tells; with it a voter is known even if another node
-    has taken its number."""
+    """The directory id of its metadata log, if the cluster reports it. It identifies a voter even
+    if another node has taken its id."""
 
 
 class DescribedQuorum(NamedTuple):
@@ -31,23 +31,25 @@ class DescribedQuorum(NamedTuple):
     voters: tuple[QuorumMember, ...]
     observers: tuple[QuorumMember, ...]
     nodes: Mapping[int, Mapping[str, tuple[str, int]]] = {}
-    """The addresses of the voters by the name of their listener, where the cluster tells."""
+    """The voters' addresses by listener name, if the cluster reports them."""
 
     def lag_of(self, member: QuorumMember) -> int:
-        """How many offsets of the leader's log a member does not have yet."""
+        """Return how many offsets of the leader's log a member does not have yet."""
         end = next((v.log_end_offset for v in self.voters if v.node_id == self.leader), 0)
         return max(0, end - member.log_end_offset)
 
 
-class QuorumAdmin(AdminPart):
+class QuorumAdmin:
+    _link: AdminLink
+
     async def describe_metadata_quorum(self) -> DescribedQuorum:
-        """The controllers' log: who leads it, who votes, and how far each has come."""
+        """Describe the metadata log: leader, voters, observers, and how far each has come."""
 
         async def attempt() -> DescribedQuorum:
-            connection = await self._cluster.any_broker()
+            connection = await self._link.cluster.any_broker()
             return described(await connection.request(describe_request()))
 
-        return await self._cluster.retrying(attempt)
+        return await self._link.cluster.retrying(attempt)
 
     async def add_raft_voter(
         self,
@@ -57,8 +59,8 @@ class QuorumAdmin(AdminPart):
         *,
         cluster_id: str | None = None,
     ) -> None:
-        """Let a controller that follows the log vote, too. `directory_id` is that of its metadata
-        log (`ottla storage info` shows it), `endpoints` are its controller listeners by name.
+        """Make a controller that follows the metadata log a voter. `directory_id` is that of its
+        metadata log (`ottla storage info` shows it); `endpoints` are its controller listeners.
 
         >>> await admin.add_raft_voter(4, "kXSyEMBiQkKj0yEAzPXpRg", {"CONTROLLER": ("host4", 9093)})
         """
@@ -66,7 +68,7 @@ class QuorumAdmin(AdminPart):
 
         request = AddRaftVoterRequest(
             cluster_id=cluster_id,
-            timeout_ms=self._cluster.request_timeout_ms,
+            timeout_ms=self._link.cluster.request_timeout_ms,
             voter_id=voter_id,
             voter_directory_id=_directory(directory_id),
             listeners=[
@@ -74,14 +76,14 @@ class QuorumAdmin(AdminPart):
                 for name, (host, port) in endpoints.items()
             ],
         )
-        response = await self._change(lambda _: request)
+        response = await self._link.change(lambda _: request)
         raise_for(response.error_code, response.error_message)
 
     async def remove_raft_voter(
         self, voter_id: int, directory_id: str, *, cluster_id: str | None = None
     ) -> None:
-        """Let a controller no longer vote. Stop it only after this has succeeded: it counts for the
-        majority until then."""
+        """Remove a controller from the voters. Stop it only after this call succeeds: it counts for
+        the majority until then."""
         from ottla.protocol.messages.remove_raft_voter import RemoveRaftVoterRequest
 
         request = RemoveRaftVoterRequest(
@@ -89,7 +91,7 @@ class QuorumAdmin(AdminPart):
             voter_id=voter_id,
             voter_directory_id=_directory(directory_id),
         )
-        response = await self._change(lambda _: request)
+        response = await self._link.change(lambda _: request)
         raise_for(response.error_code, response.error_message)
 
 
@@ -114,7 +116,7 @@ def describe_request() -> Message:
 
 
 def described(response: Any) -> DescribedQuorum:
-    """What the answer tells; raises its error."""
+    """Return the quorum that the response describes, or raise its error."""
     raise_for(response.error_code, response.error_message)
     found = response.topics[0].partitions[0]
     raise_for(found.error_code, found.error_message)

@@ -1,4 +1,4 @@
-"""Administration of quotas: how much users, client ids and addresses may ask of a cluster."""
+"""Admin calls for quotas: how much users, client ids and addresses may ask of a cluster."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from enum import Enum
 from typing import Any, NamedTuple
 
-from ottla.client.admin.part import AdminPart
+from ottla.client.admin.link import AdminLink
 from ottla.client.network.coordinators import error_of, raise_for
 from ottla.protocol.errors import KafkaError
 
@@ -14,7 +14,7 @@ EXACT, DEFAULT, ANY = 0, 1, 2
 
 
 class QuotaName(Enum):
-    """Instead of a name: those that have no quota of their own; and, in questions, any."""
+    """Used instead of a name: the default of all without their own quota or, in queries, any."""
 
     DEFAULT = "default"
     ANY = "any"
@@ -24,9 +24,9 @@ Name = str | QuotaName | None
 
 
 class QuotaEntity(NamedTuple):
-    """Whom a quota is for: QuotaEntity(user="alice", client_id=QuotaName.DEFAULT).
+    """The entity that a quota is for: QuotaEntity(user="alice", client_id=QuotaName.DEFAULT).
 
-    What is None plays no part.
+    A field that is None is not part of the entity.
     """
 
     user: Name = None
@@ -38,7 +38,9 @@ _KINDS = {"user": "user", "client_id": "client-id", "ip": "ip"}
 _FIELDS = {kind: name for name, kind in _KINDS.items()}
 
 
-class QuotaAdmin(AdminPart):
+class QuotaAdmin:
+    _link: AdminLink
+
     async def describe_client_quotas(
         self,
         *,
@@ -47,7 +49,7 @@ class QuotaAdmin(AdminPart):
         ip: Name = None,
         strict: bool = False,
     ) -> dict[QuotaEntity, dict[str, float]]:
-        """The quotas of the entities that match: by name, DEFAULT or ANY; without any, all.
+        """Return the quotas of matching entities: by name, DEFAULT or ANY; without arguments, all.
 
         `strict` leaves out entities with parts that are not named here.
         """
@@ -55,7 +57,7 @@ class QuotaAdmin(AdminPart):
 
         components = _components(QuotaEntity(user, client_id, ip))
         request = DescribeClientQuotasRequest(components=components, strict=strict)
-        response = await self._ask_any(request)
+        response = await self._link.ask_any(request)
         raise_for(response.error_code, response.error_message)
         return {
             _entity(found.entity): {value.key: value.value for value in found.values}
@@ -68,7 +70,7 @@ class QuotaAdmin(AdminPart):
         *,
         validate_only: bool = False,
     ) -> dict[QuotaEntity, KafkaError | None]:
-        """Set quotas by Kafka's keys; None takes one away.
+        """Set quotas by Kafka's keys; None removes a quota.
 
         >>> alice = QuotaEntity(user="alice")
         >>> await admin.alter_client_quotas({alice: {"producer_byte_rate": 1_048_576}})
@@ -83,7 +85,7 @@ class QuotaAdmin(AdminPart):
             for entity, values in changes.items()
         ]
         request = AlterClientQuotasRequest(entries=entries, validate_only=validate_only)
-        response = await self._change(lambda _: request)
+        response = await self._link.change(lambda _: request)
         return {
             _entity(found.entity): error_of(found.error_code, found.error_message)
             for found in response.entries

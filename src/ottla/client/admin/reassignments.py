@@ -1,11 +1,12 @@
-"""Administration of replicas: moving partitions to other brokers, and electing leaders."""
+"""Admin calls for replicas: reassign partitions to other brokers, and elect leaders."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any, Literal, NamedTuple
 
-from ottla.client.admin.part import AdminPart, Outcome, by_topic, indexes_by_topic
+from ottla.client.admin.link import AdminLink
+from ottla.client.admin.partitions import Outcome, by_topic, indexes_by_topic
 from ottla.client.network.connection import Connection
 from ottla.client.network.coordinators import error_of, raise_for
 from ottla.client.values import TopicPartition
@@ -16,19 +17,21 @@ ELECTION_TYPES_FROM = 1
 
 
 class Reassignment(NamedTuple):
-    """A partition on its way from one set of brokers to another."""
+    """A partition that is being moved to another set of brokers."""
 
     replicas: tuple[int, ...]
-    """Those it has now: the old ones, and the new ones as far as they are begun."""
+    """The current replicas: the old ones, and the new ones that have been added so far."""
     adding: tuple[int, ...]
     removing: tuple[int, ...]
 
 
-class ReassignmentAdmin(AdminPart):
+class ReassignmentAdmin:
+    _link: AdminLink
+
     async def alter_partition_reassignments(
         self, targets: Mapping[TopicPartition, Sequence[int] | None]
     ) -> dict[TopicPartition, KafkaError | None]:
-        """Move partitions to brokers, first the preferred leader; None cancels a move under way.
+        """Move partitions to brokers, the preferred leader first; None cancels a reassignment.
 
         >>> await admin.alter_partition_reassignments({TopicPartition("payments", 0): [2, 3]})
         """
@@ -51,9 +54,9 @@ class ReassignmentAdmin(AdminPart):
             for name, parts in by_topic(targets).items()
         ]
         request = AlterPartitionReassignmentsRequest(
-            topics=topics, timeout_ms=self._cluster.request_timeout_ms
+            topics=topics, timeout_ms=self._link.cluster.request_timeout_ms
         )
-        response = await self._change(lambda _: request)
+        response = await self._link.change(lambda _: request)
         raise_for(response.error_code, response.error_message)
         return {
             TopicPartition(topic.name, found.partition_index): error_of(
@@ -66,7 +69,7 @@ class ReassignmentAdmin(AdminPart):
     async def list_partition_reassignments(
         self, partitions: Iterable[TopicPartition] | None = None
     ) -> dict[TopicPartition, Reassignment]:
-        """The moves that are under way: of these partitions, or all."""
+        """Return the ongoing reassignments of these partitions, or of all."""
         from ottla.protocol.messages.list_partition_reassignments import (
             ListPartitionReassignmentsRequest,
             ListPartitionReassignmentsTopics,
@@ -79,9 +82,9 @@ class ReassignmentAdmin(AdminPart):
                 for name, indexes in indexes_by_topic(partitions).items()
             ]
         request = ListPartitionReassignmentsRequest(
-            topics=topics, timeout_ms=self._cluster.request_timeout_ms
+            topics=topics, timeout_ms=self._link.cluster.request_timeout_ms
         )
-        response = await self._change(lambda _: request)
+        response = await self._link.change(lambda _: request)
         raise_for(response.error_code, response.error_message)
         return {
             TopicPartition(topic.name, found.partition_index): Reassignment(
@@ -97,17 +100,20 @@ class ReassignmentAdmin(AdminPart):
         *,
         election_type: Literal["preferred", "unclean"] = "preferred",
     ) -> dict[TopicPartition, KafkaError | None]:
-        """Let the preferred replica lead again, or any replica where none in sync is left.
+        """Make the preferred replica the leader or, with "unclean", any replica if none is in sync.
 
-        An unclean election loses what the new leader does not have. Without `partitions` all that
-        need an election have one; ELECTION_NOT_NEEDED beside a partition is good news.
+        An unclean election loses the records that the new leader does not have. Without
+        `partitions`, every partition that needs an election gets one. ELECTION_NOT_NEEDED means
+        that the partition already has such a leader.
         """
         wanted = None if partitions is None else indexes_by_topic(partitions)
 
         def make(connection: Connection) -> Any:
-            return _election(connection, wanted, election_type, self._cluster.request_timeout_ms)
+            return _election(
+                connection, wanted, election_type, self._link.cluster.request_timeout_ms
+            )
 
-        response = await self._change(make)
+        response = await self._link.change(make)
         raise_for(response.error_code)
         return _elected(response)
 

@@ -1,4 +1,4 @@
-"""Administration of topics: which there are, new ones, more partitions, and none any more."""
+"""Admin calls for topics: list, describe, create and delete them, and add partitions."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from ottla.client.admin.part import AdminPart
+from ottla.client.admin.link import AdminLink
 from ottla.client.errors import TopicMissing, UnsupportedVersion
 from ottla.client.network.coordinators import error_of
 from ottla.client.network.metadata import Topic
@@ -15,17 +15,18 @@ from ottla.protocol.errors import ErrorCode, KafkaError
 from ottla.protocol.uuids import ZERO_UUID
 
 if TYPE_CHECKING:
+    from ottla.client.network.cluster import Cluster
     from ottla.client.network.connection import Connection
 
 SERVER_DEFAULT = -1
-"""Let the broker's own setting say how many (num.partitions, default.replication.factor)."""
+"""Use the broker's default (num.partitions, default.replication.factor)."""
 
 TOPIC_STATES_FROM = 6
 
 
 @dataclass(frozen=True, slots=True)
 class NewTopic:
-    """A topic to be made. With `assignments` (partition to brokers) leave the two numbers alone."""
+    """A topic to create. With `assignments` (partition to brokers), leave the two counts unset."""
 
     name: str
     partitions: int = SERVER_DEFAULT
@@ -36,7 +37,7 @@ class NewTopic:
 
 @dataclass(frozen=True, slots=True)
 class CreatedTopic:
-    """What a cluster says of a topic it has made; None for what an old one does not tell."""
+    """A topic as the cluster created it; None for what an old cluster does not report."""
 
     name: str
     topic_id: bytes | None
@@ -46,20 +47,21 @@ class CreatedTopic:
 
 @dataclass(frozen=True, slots=True)
 class EligibleLeaders:
-    """Who may lead a partition without being in sync (KIP-966)."""
+    """The replicas that may lead a partition although they are not in sync (KIP-966)."""
 
     eligible: tuple[int, ...]
-    """They have all that is committed: the first of them that is there leads if nobody is in sync.
-    """
+    """The ELR: they have all committed records. The first live one leads if the ISR is empty."""
     last_known: tuple[int, ...]
-    """While nobody leads: whom to wait for if nobody is eligible either."""
+    """The last known ELR, while there is no leader: wait for these if `eligible` is empty."""
 
 
-class TopicAdmin(AdminPart):
-    # Which there are
+class TopicAdmin:
+    _link: AdminLink
+
+    # Listing
 
     async def list_topics(self, *, internal: bool = False) -> list[str]:
-        """The names of all topics, sorted; with `internal` the cluster's own too."""
+        """Return the names of all topics, sorted; with `internal`, internal topics too."""
         found = await self.describe_topics()
         return [
             name
@@ -70,17 +72,15 @@ class TopicAdmin(AdminPart):
     async def describe_topics(
         self, names: Iterable[str] | None = None
     ) -> dict[str, Topic | KafkaError]:
-        """The named topics, or all: partitions, leaders, replicas, those in sync.
+        """Describe the named topics, or all: partitions, leaders, replicas and ISR.
 
         >>> topics = await admin.describe_topics(["payments"])
         >>> [partition.leader for partition in topics["payments"].partitions]
         """
-        wanted = None if names is None else list(names)
-        view = await self._cluster.retrying(lambda: self._cluster.refresh(wanted))
-        return {name: _described(topic) for name, topic in sorted(view.topics.items())}
+        return await describe_topics(self._link.cluster, names)
 
     async def describe_topic(self, name: str) -> Topic:
-        """One topic; raises `TopicMissing` if there is none of this name."""
+        """Describe one topic. Raises `TopicMissing` if it does not exist."""
         found = (await self.describe_topics([name]))[name]
         if isinstance(found, KafkaError):
             if found.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
@@ -91,8 +91,8 @@ class TopicAdmin(AdminPart):
     async def describe_eligible_leaders(
         self, names: Iterable[str] | None = None
     ) -> dict[TopicPartition, EligibleLeaders]:
-        """Of the named topics, or all: the partitions that somebody is eligible for or that nobody
-        leads. None in a cluster that does not tell.
+        """Return the partitions of the named topics, or of all, that have eligible leader replicas
+        or last known ones. Empty if the cluster does not report them.
 
         >>> waiting = await admin.describe_eligible_leaders(["payments"])
         """
@@ -106,7 +106,7 @@ class TopicAdmin(AdminPart):
         found: dict[TopicPartition, EligibleLeaders] = {}
         while names is None or wanted:
             try:
-                response = await self._ask_any(request)
+                response = await self._link.ask_any(request)
             except UnsupportedVersion:
                 return {}
             for topic in response.topics:
@@ -127,7 +127,7 @@ class TopicAdmin(AdminPart):
     async def create_topics(
         self, topics: Iterable[NewTopic | str], *, validate_only: bool = False
     ) -> dict[str, CreatedTopic | KafkaError]:
-        """Make topics, each with settings of its own; a plain name takes the broker's defaults.
+        """Create topics with individual settings; a plain name takes the broker's defaults.
 
         >>> await admin.create_topics([NewTopic("payments", partitions=6), "clicks"])
         """
@@ -136,10 +136,10 @@ class TopicAdmin(AdminPart):
         wanted = [NewTopic(topic) if isinstance(topic, str) else topic for topic in topics]
         request = CreateTopicsRequest(
             topics=[_creatable(topic) for topic in wanted],
-            timeout_ms=self._cluster.request_timeout_ms,
+            timeout_ms=self._link.cluster.request_timeout_ms,
             validate_only=validate_only,
         )
-        response = await self._change(lambda _: request)
+        response = await self._link.change(lambda _: request)
         found = {
             result.name: error_of(result.error_code, result.error_message) or _created(result)
             for result in response.topics
@@ -156,7 +156,7 @@ class TopicAdmin(AdminPart):
         configs: Mapping[str, str] | None = None,
         validate_only: bool = False,
     ) -> CreatedTopic:
-        """Make one topic, or raise what is wrong with it.
+        """Create one topic, or raise its error.
 
         >>> await admin.create_topic("payments", partitions=6, configs={"retention.ms": "86400000"})
         """
@@ -167,20 +167,20 @@ class TopicAdmin(AdminPart):
         return made
 
     async def delete_topics(self, names: Iterable[str]) -> dict[str, KafkaError | None]:
-        """Remove topics with all their records; None for each that is gone."""
+        """Delete topics with all their records, and return an error or None for each."""
         from ottla.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicState
 
         wanted = list(dict.fromkeys(names))
 
         def request(connection: Connection) -> DeleteTopicsRequest:
-            request = DeleteTopicsRequest(timeout_ms=self._cluster.request_timeout_ms)
+            request = DeleteTopicsRequest(timeout_ms=self._link.cluster.request_timeout_ms)
             if connection.version_of(request) >= TOPIC_STATES_FROM:
                 request.topics = [DeleteTopicState(name=name) for name in wanted]
             else:
                 request.topic_names = wanted
             return request
 
-        response = await self._change(request)
+        response = await self._link.change(request)
         found = {
             result.name: error_of(result.error_code, result.error_message)
             for result in response.responses
@@ -188,7 +188,7 @@ class TopicAdmin(AdminPart):
         return {name: found[name] for name in wanted}
 
     async def delete_topic(self, name: str) -> None:
-        """Remove one topic; raises `TopicMissing` if there is none of this name."""
+        """Delete one topic. Raises `TopicMissing` if it does not exist."""
         error = (await self.delete_topics([name]))[name]
         if error is not None:
             if error.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
@@ -203,9 +203,9 @@ class TopicAdmin(AdminPart):
         assignments: Sequence[Sequence[int]] | None = None,
         validate_only: bool = False,
     ) -> None:
-        """Grow a topic to `count` partitions; `assignments` are for the new ones, in order.
+        """Grow a topic to `count` partitions; `assignments` lists the brokers of each new one.
 
-        Keys move to other partitions by this, and there is no way back.
+        This moves keys to other partitions and cannot be undone.
         """
         from ottla.protocol.messages.create_partitions import (
             CreatePartitionsAssignment,
@@ -218,12 +218,20 @@ class TopicAdmin(AdminPart):
             placed = [CreatePartitionsAssignment(broker_ids=list(ids)) for ids in assignments]
         request = CreatePartitionsRequest(
             topics=[CreatePartitionsTopic(name=topic, count=count, assignments=placed)],
-            timeout_ms=self._cluster.request_timeout_ms,
+            timeout_ms=self._link.cluster.request_timeout_ms,
             validate_only=validate_only,
         )
-        (result,) = (await self._change(lambda _: request)).results
+        (result,) = (await self._link.change(lambda _: request)).results
         if error := error_of(result.error_code, result.error_message):
             raise error
+
+
+async def describe_topics(
+    cluster: Cluster, names: Iterable[str] | None
+) -> dict[str, Topic | KafkaError]:
+    wanted = None if names is None else list(names)
+    view = await cluster.retrying(lambda: cluster.refresh(wanted))
+    return {name: _described(topic) for name, topic in sorted(view.topics.items())}
 
 
 def _described(topic: Topic) -> Topic | KafkaError:

@@ -1,4 +1,4 @@
-"""Transactions and their producers as administration sees them."""
+"""Values that describe transactions and their producers in admin results."""
 
 from __future__ import annotations
 
@@ -26,14 +26,14 @@ class DescribedTransaction(NamedTuple):
 
 
 class FencedProducer(NamedTuple):
-    """What a transactional id stands for after its producers were shut out."""
+    """The producer id and epoch of a transactional id after its earlier producers were fenced."""
 
     producer_id: int
     producer_epoch: int
 
 
 class ActiveProducer(NamedTuple):
-    """A producer as a partition knows it."""
+    """The state of a producer in one partition."""
 
     topic: str
     partition: int
@@ -51,4 +51,4 @@ class HangingTransaction(NamedTuple):
 
     producer: ActiveProducer
     transactional_id: str | None
-    """Where it is known."""
+    """None if it is unknown."""

@@ -1,11 +1,11 @@
-"""Administration of transactions: who has one open, since when and where, and how to end it."""
+"""Admin calls for transactions: list and describe them, fence producers, end prepared ones."""
 
 from __future__ import annotations
 
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from ottla.client.admin.part import AdminPart
+from ottla.client.admin.link import AdminLink
 from ottla.client.admin.transaction_values import (
     DescribedTransaction,
     FencedProducer,
@@ -18,12 +18,15 @@ from ottla.client.values import TopicPartition
 from ottla.protocol.errors import ErrorCode, KafkaError
 
 if TYPE_CHECKING:
-    from ottla.client.producer.prepared import PreparedTransaction
+    from ottla.client.network.cluster import Cluster
+    from ottla.client.producer.transactions.prepared import PreparedTransaction
 
 FENCING_TIMEOUT_MS = 1
 
 
-class TransactionAdmin(AdminPart):
+class TransactionAdmin:
+    _link: AdminLink
+
     async def list_transactions(
         self,
         *,
@@ -32,7 +35,7 @@ class TransactionAdmin(AdminPart):
         open_for_ms: int | None = None,
         pattern: str | None = None,
     ) -> list[ListedTransaction]:
-        """All transactional ids of the cluster that pass the filters.
+        """Return all transactional ids of the cluster that match the filters.
 
         >>> await admin.list_transactions(states=["Ongoing"], open_for_ms=60_000)
         """
@@ -45,19 +48,13 @@ class TransactionAdmin(AdminPart):
             request.duration_filter = open_for_ms
         if pattern is not None:
             request.transactional_id_pattern = pattern
-
-        async def ask(node_id: int) -> list[ListedTransaction]:
-            return await _list(await self._cluster.broker(node_id), node_id, request)
-
-        return sorted(await self._of_each_broker(ask))
+        return await _list(self._link, request)
 
     async def describe_transactions(
         self, transactional_ids: Iterable[str]
     ) -> dict[str, DescribedTransaction | KafkaError]:
-        """What coordinators know of each; TRANSACTIONAL_ID_NOT_FOUND for one that nobody used."""
-        return await ask_coordinators(
-            self._cluster, transactional_ids, _describe, kind=CoordinatorType.TRANSACTION
-        )
+        """Describe transactions; TRANSACTIONAL_ID_NOT_FOUND for an id that was never used."""
+        return await describe_transactions(self._link.cluster, transactional_ids)
 
     async def describe_transaction(self, transactional_id: str) -> DescribedTransaction:
         found = (await self.describe_transactions([transactional_id]))[transactional_id]
@@ -68,36 +65,57 @@ class TransactionAdmin(AdminPart):
     async def fence_producers(
         self, transactional_ids: Iterable[str]
     ) -> dict[str, FencedProducer | KafkaError]:
-        """Come as a new producer of each id: what is open is aborted, earlier ones are shut out.
+        """Abort the open transaction of each id and fence its producers, by taking a new epoch.
 
-        An id that nobody has used yet comes to be by this.
+        An id that was never used is created by this.
         """
         return await ask_coordinators(
-            self._cluster, transactional_ids, _fence, kind=CoordinatorType.TRANSACTION
+            self._link.cluster, transactional_ids, _fence, kind=CoordinatorType.TRANSACTION
         )
 
-    # Prepared by a producer that may be gone (KIP-939)
+    # Transactions prepared by a producer that may be gone (KIP-939)
 
     async def commit_prepared(self, prepared: PreparedTransaction | str) -> None:
-        """Commit what `Producer.prepare_transaction` made ready, in whatever process.
+        """Commit what `Producer.prepare_transaction` prepared, in any process.
 
-        Doing it again after it was done is no error.
+        Committing it again is no error.
         """
         await self._end_prepared(prepared, commit=True)
 
     async def abort_prepared(self, prepared: PreparedTransaction | str) -> None:
-        """Abort what `Producer.prepare_transaction` made ready, in whatever process."""
+        """Abort what `Producer.prepare_transaction` prepared, in any process."""
         await self._end_prepared(prepared, commit=False)
 
     async def _end_prepared(self, prepared: PreparedTransaction | str, *, commit: bool) -> None:
-        from ottla.client.producer.prepared import PreparedTransaction, end_prepared
+        from ottla.client.producer.transactions.prepared import PreparedTransaction, end_prepared
 
         if isinstance(prepared, str):
             prepared = PreparedTransaction.parse(prepared)
-        await end_prepared(self._cluster, prepared, commit=commit)
+        await end_prepared(self._link.cluster, prepared, commit=commit)
 
 
-async def _list(connection: Connection, node_id: int, request: Any) -> list[ListedTransaction]:
+async def transactions_of(link: AdminLink, producer_ids: Sequence[int]) -> list[ListedTransaction]:
+    from ottla.protocol.messages.list_transactions import ListTransactionsRequest
+
+    return await _list(link, ListTransactionsRequest(producer_id_filters=list(producer_ids)))
+
+
+async def describe_transactions(
+    cluster: Cluster, transactional_ids: Iterable[str]
+) -> Answers[DescribedTransaction]:
+    return await ask_coordinators(
+        cluster, transactional_ids, _describe, kind=CoordinatorType.TRANSACTION
+    )
+
+
+async def _list(link: AdminLink, request: Any) -> list[ListedTransaction]:
+    async def ask(node_id: int) -> list[ListedTransaction]:
+        return await _list_of(await link.cluster.broker(node_id), node_id, request)
+
+    return sorted(await link.ask_each_broker(ask))
+
+
+async def _list_of(connection: Connection, node_id: int, request: Any) -> list[ListedTransaction]:
     response = await connection.request(request)
     raise_for(response.error_code)
     if response.unknown_state_filters:

@@ -1,4 +1,4 @@
-"""Administration of users that sign in with SCRAM: the cluster keeps a salted hash of a password.
+"""Admin calls for SCRAM users: the cluster keeps a salted hash of each password.
 
 The password itself never leaves this process.
 """
@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 from enum import IntEnum
 from typing import Any, NamedTuple
 
-from ottla.client.admin.part import AdminPart
+from ottla.client.admin.link import AdminLink
 from ottla.client.network.coordinators import error_of, raise_for
 from ottla.protocol.errors import ErrorCode, KafkaError
 
@@ -25,7 +25,7 @@ class ScramMechanism(IntEnum):
 
 
 class ScramCredential(NamedTuple):
-    """How a user can sign in, as far as a cluster tells."""
+    """A mechanism that a user can authenticate with; clusters do not return salts or hashes."""
 
     mechanism: ScramMechanism
     iterations: int
@@ -33,7 +33,7 @@ class ScramCredential(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ScramUpsertion:
-    """A new password for a user, who need not exist before."""
+    """A new password for a user, which is created if it does not exist."""
 
     user: str
     password: str = field(repr=False)
@@ -47,18 +47,20 @@ class ScramDeletion:
     mechanism: ScramMechanism
 
 
-class UserAdmin(AdminPart):
+class UserAdmin:
+    _link: AdminLink
+
     async def describe_user_scram_credentials(
         self, users: Iterable[str] | None = None
     ) -> dict[str, list[ScramCredential] | KafkaError]:
-        """The mechanisms of the named users, or of all that have one."""
+        """Return the SCRAM mechanisms of the named users, or of all users that have one."""
         from ottla.protocol.messages.describe_user_scram_credentials import (
             DescribeUserScramCredentialsRequest,
             UserName,
         )
 
         names = None if users is None else [UserName(name=user) for user in users]
-        response = await self._ask_any(DescribeUserScramCredentialsRequest(users=names))
+        response = await self._link.ask_any(DescribeUserScramCredentialsRequest(users=names))
         raise_for(response.error_code, response.error_message)
         return {
             found.user: error_of(found.error_code, found.error_message)
@@ -72,7 +74,7 @@ class UserAdmin(AdminPart):
     async def alter_user_scram_credentials(
         self, changes: Sequence[ScramUpsertion | ScramDeletion]
     ) -> dict[str, KafkaError | None]:
-        """Set passwords and take mechanisms away; None for each user that is changed.
+        """Set passwords and delete mechanisms, and return an error or None for each user.
 
         >>> await admin.alter_user_scram_credentials([ScramUpsertion("alice", "secret")])
         """
@@ -90,7 +92,7 @@ class UserAdmin(AdminPart):
             if isinstance(one, ScramDeletion)
         ]
         request = AlterUserScramCredentialsRequest(upsertions=upsertions, deletions=deletions)
-        response = await self._change(lambda _: request)
+        response = await self._link.change(lambda _: request)
         return {
             found.user: error_of(found.error_code, found.error_message)
             for found in response.results
@@ -104,9 +106,9 @@ class UserAdmin(AdminPart):
                 ErrorCode.UNACCEPTABLE_CREDENTIAL, f"the new password of {one.user!r} is empty"
             )
         digest = "sha256" if one.mechanism is ScramMechanism.SCRAM_SHA_256 else "sha512"
-        salt = self._cluster.runtime.random.randbytes(SALT_BYTES)
-        # Slow by intent, so beside the loop.
-        salted = await self._cluster.runtime.in_thread(
+        salt = self._link.cluster.runtime.random.randbytes(SALT_BYTES)
+        # The hash is slow by design, so it runs in a thread.
+        salted = await self._link.cluster.runtime.in_thread(
             hashlib.pbkdf2_hmac, digest, one.password.encode(), salt, one.iterations
         )
         return ScramCredentialUpsertion(

@@ -1,1 +1,1 @@
-"""Reading records: assignment, positions, fetches, groups, commits."""
+"""The consumer: assignment, positions, fetches, groups and commits."""

@@ -1,6 +1,6 @@
-"""What applications give to a consumer, looked at before anything is done with it.
+"""Checks the arguments that applications pass to a consumer, before they are used.
 
-A wrong kind is a `TypeError` that says what to write, not what went wrong three rooms further in.
+A wrong type raises a `TypeError` that says what to write, instead of an error deep inside.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from ottla.client.errors import IllegalState
 from ottla.client.values import OffsetAndMetadata, TopicPartition
 
 if TYPE_CHECKING:
-    from ottla.client.consumer.rebalance_listener import RebalanceListener
+    from ottla.client.consumer.groups.rebalance_listener import RebalanceListener
 
 LISTENER_METHODS = ("on_partitions_revoked", "on_partitions_assigned", "on_partitions_lost")
 
@@ -57,7 +57,7 @@ def checked_listener(listener: RebalanceListener | None) -> RebalanceListener | 
 
 
 def partition(one: object) -> TopicPartition:
-    """A `TopicPartition`, also from a plain tuple."""
+    """Return a `TopicPartition`, also from a plain tuple."""
     if not _is_partition(one):
         raise TypeError(f'{one!r} is not a partition: write TopicPartition("topic", 0)')
     found = TopicPartition(*one)  # type: ignore[misc]
@@ -74,7 +74,7 @@ def partitions(many: object) -> list[TopicPartition]:
 
 
 def flat(given: Iterable[object]) -> list[TopicPartition]:
-    """Partitions one by one or in lists, as one list."""
+    """Return one list from partitions and lists of partitions."""
     found: list[TopicPartition] = []
     for one in given:
         if _is_partition(one) or not isinstance(one, Iterable) or isinstance(one, str):
@@ -113,7 +113,7 @@ def time_ms(one: TopicPartition, at: object) -> int:
     return at  # type: ignore[return-value]
 
 
-# How long, and how much
+# Timeouts and limits
 
 
 def timeout_s(timeout_ms: float) -> float:

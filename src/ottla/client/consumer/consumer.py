@@ -1,4 +1,4 @@
-"""Reading records: alone with `assign`, or as one of a group with `subscribe`.
+"""Reads records: alone with `assign`, or as a member of a group with `subscribe`.
 
 async with Consumer("payments", group_id="ledger") as consumer:
     async for record in consumer:
@@ -9,27 +9,37 @@ from __future__ import annotations
 
 import asyncio
 import re
-from collections.abc import AsyncIterator, Callable, Iterable, Iterator, Mapping
+from collections.abc import AsyncIterator, Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Any, Unpack
 
+from ottla.client.admin.offsets import find_offsets
 from ottla.client.arrow import load_pyarrow
 from ottla.client.consumer import arguments
-from ottla.client.consumer.columns import empty_batch
 from ottla.client.consumer.core import Core
-from ottla.client.consumer.delivery import Chunk
-from ottla.client.consumer.fetch_buffer import FetchedBatch
+from ottla.client.consumer.delivery.columns import empty_batch
+from ottla.client.consumer.delivery.delivery import Chunk
+from ottla.client.consumer.delivery.record_decoder import RecordDecoder
+from ottla.client.consumer.fetching.buffer import FetchedBatch
+from ottla.client.consumer.groups.membership import Attention, Membership
 from ottla.client.consumer.interceptors import Interceptors
-from ottla.client.consumer.offset_calls import OffsetCalls
-from ottla.client.consumer.parallel import Processing
-from ottla.client.consumer.parallel_settings import Handler, ParallelOptions, ParallelSettings
-from ottla.client.consumer.record_decoder import RecordDecoder
-from ottla.client.consumer.reset_policy import ResetPolicy
-from ottla.client.consumer.subscriptions import Subscriptions
+from ottla.client.consumer.parallel.processing import Processing
+from ottla.client.consumer.parallel.settings import Handler, ParallelOptions, ParallelSettings
+from ottla.client.consumer.partition_state import EARLIEST, LATEST, UNKNOWN
+from ottla.client.consumer.positions.reset_policy import ResetPolicy
+from ottla.client.consumer.subscriptions import InHand, Subscriptions
 from ottla.client.errors import IllegalState
 from ottla.client.network.cluster import Cluster
+from ottla.client.network.leaders import all_or_raise
 from ottla.client.settings.base import settings_from
 from ottla.client.settings.consumer import ConsumerOptions, ConsumerSettings
-from ottla.client.values import AnyRecord, GroupMetadata, OffsetAndMetadata, TopicPartition
+from ottla.client.settings.documentation import lists_settings
+from ottla.client.values import (
+    AnyRecord,
+    GroupMetadata,
+    OffsetAndMetadata,
+    OffsetAndTimestamp,
+    TopicPartition,
+)
 from ottla.runtime.ambient import new_runtime
 
 if TYPE_CHECKING:
@@ -37,8 +47,7 @@ if TYPE_CHECKING:
 
     import pyarrow as pa
 
-    from ottla.client.consumer.membership import Membership
-    from ottla.client.consumer.rebalance_listener import RebalanceListener
+    from ottla.client.consumer.groups.rebalance_listener import RebalanceListener
     from ottla.runtime.runtime import Runtime
 
 CLOSE_TIMEOUT_MS = 30_000
@@ -49,18 +58,13 @@ FOREVER = float("inf")
 CommitCallback = Callable[[Mapping[TopicPartition, OffsetAndMetadata], Exception | None], Any]
 
 
-class _NotStarted:
-    """Stands where the membership will: the way to records leads through its refusal."""
-
-    needs_attention = True
-
-
-class Consumer(OffsetCalls):
+@lists_settings(ConsumerSettings)
+class Consumer:
     """Use it as `async with Consumer(...)`, or call `start()` and `close()`.
 
-    One task at a time waits for records. A record that was handed out counts as consumed, for
-    automatic commits, when the application comes back for the next: if it fails in between, the
-    record comes again.
+    Only one task at a time may wait for records. For automatic commits, a record counts as consumed
+    when the application asks for the next one: if the application fails in between, the record is
+    delivered again.
     """
 
     def __init__(
@@ -71,7 +75,7 @@ class Consumer(OffsetCalls):
         **options: Unpack[ConsumerOptions],
     ) -> None:
         self._settings = settings_from(ConsumerSettings, options)
-        ResetPolicy.of(self._settings.auto_offset_reset)  # a wrong one shows here, not later
+        ResetPolicy.of(self._settings.auto_offset_reset)  # raises here rather than later
         self._decoder = RecordDecoder(self._settings)
         self._interceptors = Interceptors(self._settings.interceptors)
         self._subscriptions = Subscriptions()
@@ -82,10 +86,9 @@ class Consumer(OffsetCalls):
         self._is_closed = False
         self._closing: asyncio.Future[None] | None = None
         self._closing_task: asyncio.Task[Any] | None = None
-        self._membership: Any = _NotStarted()
-        self._in_hand = self._subscriptions.in_hand
-        self._chunk: Chunk | None = None
-        self._hand: Iterator[AnyRecord] = iter(())
+        self._attention = Attention(lambda: None, needed=True)
+        """That of the membership after `start`; before, iteration takes the path that raises."""
+        self._hand = self._subscriptions.in_hand
         if not all(isinstance(one, str) for one in topics):
             raise TypeError(f'topics are given one by one: Consumer("a", "b"), not {topics[0]!r}')
         arguments.checked_listener(listener)
@@ -96,21 +99,21 @@ class Consumer(OffsetCalls):
 
     @classmethod
     def over(cls, cluster: Cluster, **options: Unpack[ConsumerOptions]) -> Consumer:
-        """A consumer of a cluster that somebody else has connected to, and closes."""
+        """Return a consumer that uses another owner's connected cluster and does not close it."""
         consumer = cls(**options)
         consumer._given_cluster = cluster
         return consumer
 
-    # Life
+    # Start and close
 
     async def start(self) -> None:
-        """Connect; `async with` does it. Raises `NoBrokerReachable` if nobody answers."""
+        """Connect; `async with` does this. Raises `NoBrokerReachable` if no broker answers."""
         if self._core is not None or self._is_closed:
             raise IllegalState("a consumer is started once; make a new one")
         cluster = self._given_cluster or await self._connected()
         self._core = Core(cluster, self._settings, self._subscriptions, self._decoder)
         self._core.membership.on_commit = self._interceptors.on_commit
-        self._membership = self._core.membership
+        self._attention = self._core.membership.attention
         cluster.metrics.gauge("records-lag-max", lambda: max(self.lag().values(), default=0))
         self._core.assignment_changed()
         self._core.membership.subscription_changed()
@@ -130,20 +133,21 @@ class Consumer(OffsetCalls):
         return self._own_runtime
 
     async def close(self, timeout_ms: int = CLOSE_TIMEOUT_MS) -> None:
-        """Commit what is consumed (with enable_auto_commit), leave the group, hang up.
+        """Commit consumed offsets (with enable_auto_commit), leave the group and disconnect.
 
-        Within `timeout_ms`, however the cluster is. Iteration ends; so does a poll under way.
+        Takes at most `timeout_ms`, whatever the state of the cluster. Iteration and a pending poll
+        end.
         """
         if self._closing is None:
             if self._core is not None:
                 self._core.check_loop()
-            self._drop_hand()
+            self._hand.drop_chunk()
             self._subscriptions.settle()
         await self._close(timeout_ms)
 
     async def _close(self, timeout_ms: int) -> None:
-        """Once. Whoever closes meanwhile waits until it is done, but for a listener: the closing
-        waits for that."""
+        """Close once. Concurrent callers wait until it is done, except for a listener's call, which
+        the closing itself waits for."""
         task = asyncio.current_task()
         if self._closing is None:
             if self._core is not None:
@@ -158,7 +162,7 @@ class Consumer(OffsetCalls):
 
     async def _shut_down(self, timeout_ms: int) -> None:
         self._is_closed = True
-        self._drop_hand()
+        self._hand.drop_chunk()
         core = self._core
         try:
             if core is not None:
@@ -183,7 +187,7 @@ class Consumer(OffsetCalls):
         error: BaseException | None,
         trace: TracebackType | None,
     ) -> None:
-        # After an exception, what the application had in its hands is not consumed.
+        # After an exception, the records that the application holds are not consumed.
         await (self.close() if kind is None else self._close(CLOSE_TIMEOUT_MS))
 
     def _running(self) -> Core:
@@ -194,19 +198,19 @@ class Consumer(OffsetCalls):
         return self._core
 
     def _group(self) -> Membership:
-        """Also while closing: the listener may still commit."""
+        """Return the membership, also during close: the listener may still commit."""
         if self._core is not None and not self._core.is_gone:
             return self._core.membership
         return self._running().membership
 
     def _group_here(self) -> Membership:
-        """For calls that wait."""
+        """Return the membership for calls that wait, after checking the event loop."""
         group = self._group()
         if self._core is not None:
             self._core.check_loop()
         return group
 
-    # What to read
+    # Subscription and assignment
 
     def subscribe(
         self,
@@ -215,16 +219,16 @@ class Consumer(OffsetCalls):
         pattern: str | re.Pattern[str] | None = None,
         listener: RebalanceListener | None = None,
     ) -> None:
-        """Read these topics, or all that match the pattern, together with the others of the group;
-        without a group_id alone, all partitions.
+        """Read these topics, or all that match the pattern, together with the other members of the
+        group; without a group_id, read all their partitions.
 
-        Takes the place of what was subscribed to before. Partitions come and go while the
-        application waits for records; the listener is told then.
+        Replaces the previous subscription. Partitions are assigned and revoked while the
+        application waits for records, and the listener is called then.
         """
         is_matched_here = (
             self._settings.group_id is None or self._settings.group_protocol == "classic"
         )
-        # In the new protocol the broker matches a plain text, by rules of its own.
+        # In the new protocol the broker matches a plain string, by its own rules.
         if pattern is not None and (is_matched_here or not isinstance(pattern, str)):
             pattern = arguments.matchable(pattern)
         arguments.checked_listener(listener)
@@ -233,15 +237,15 @@ class Consumer(OffsetCalls):
             self._running().membership.subscription_changed()
 
     def assign(self, partitions: Iterable[TopicPartition]) -> None:
-        """Read exactly these partitions, whatever others of the group do."""
-        self._drop_hand()
+        """Read exactly these partitions, whatever the other members of the group read."""
+        self._hand.drop_chunk()
         self._subscriptions.assign(partitions)
         if self._core is not None:
             self._running().membership.subscription_changed()
 
     async def unsubscribe(self) -> None:
-        """Read nothing any more, and leave the group."""
-        self._drop_hand()
+        """Stop reading, and leave the group."""
+        self._hand.drop_chunk()
         if self._core is not None:
             await self._group_here().leave()
         self._subscriptions.unsubscribe()
@@ -253,8 +257,8 @@ class Consumer(OffsetCalls):
         return self._subscriptions.topics
 
     def pause(self, *partitions: TopicPartition | Iterable[TopicPartition]) -> None:
-        """Hand out nothing of these until `resume`. What has been fetched of them is kept."""
-        self._drop_hand()
+        """Deliver no records of these partitions until `resume`. Fetched records are kept."""
+        self._hand.drop_chunk()
         self._subscriptions.pause(arguments.flat(partitions))
 
     def resume(self, *partitions: TopicPartition | Iterable[TopicPartition]) -> None:
@@ -265,7 +269,7 @@ class Consumer(OffsetCalls):
         return self._subscriptions.paused
 
     def _reading_changed(self) -> None:
-        self._drop_hand()
+        self._hand.drop_chunk()
         if self._core is not None:
             self._core.reading_changed()
 
@@ -274,13 +278,13 @@ class Consumer(OffsetCalls):
     async def poll(
         self, timeout_ms: float = POLL_TIMEOUT_MS, max_records: int | None = None
     ) -> dict[TopicPartition, list[AnyRecord]]:
-        """Records as soon as there are some, at most `max_records` (max_poll_records if not given);
-        nothing when `timeout_ms` have passed.
+        """Return records as soon as there are some, at most `max_records` (by default
+        max_poll_records); an empty dict after `timeout_ms`.
 
-        A partition that cannot be read raises `PartitionUnreadable` in its turn, until a `seek`.
+        If a partition cannot be read, its turn raises `PartitionUnreadable`, until a `seek`.
         """
         core = self._running()
-        self._drop_hand()
+        self._hand.drop_chunk()
         limit = arguments.checked_limit(max_records) or self._settings.max_poll_records
         deadline = core.cluster.runtime.clock.now() + arguments.timeout_s(timeout_ms)
         found = await core.wait_for(lambda: core.delivery.poll(limit), deadline)
@@ -289,11 +293,11 @@ class Consumer(OffsetCalls):
         return found or {}
 
     async def batches(self, max_records: int | None = None) -> AsyncIterator[list[AnyRecord]]:
-        """Lists of records of one partition each, as they come, until the consumer is closed."""
+        """Yield lists of records, each of one partition, until the consumer is closed."""
         core = self._running()
         limit = arguments.checked_limit(max_records) or self._settings.max_poll_records
         while not self._is_closed:
-            self._drop_hand()
+            self._hand.drop_chunk()
             chunk = await core.wait_for(lambda: core.delivery.next_chunk(limit), FOREVER)
             if chunk is None:
                 return
@@ -309,15 +313,15 @@ class Consumer(OffsetCalls):
         *,
         headers: bool = False,
     ) -> pa.RecordBatch:
-        """Like `poll`, as Arrow columns: all that is there, up to about 16 MiB or `max_records`;
-        no rows when `timeout_ms` have passed. Deserializers and interceptors see none of them.
+        """Like `poll`, but return Arrow columns: all available rows, up to about 16 MiB or
+        `max_records`; no rows after `timeout_ms`. Deserializers and interceptors are not applied.
 
         The columns are those of Spark's Kafka source: key, value, topic, partition, offset,
-        timestamp, timestampType, and headers if asked for. Needs `ottla[arrow]`.
+        timestamp, timestampType, and headers if requested. Needs `ottla[arrow]`.
         """
-        load_pyarrow()  # before anything counts as handed out
+        load_pyarrow()  # must fail before records count as delivered
         core = self._running()
-        self._drop_hand()
+        self._hand.drop_chunk()
         deadline = core.cluster.runtime.clock.now() + arguments.timeout_s(timeout_ms)
         arguments.checked_limit(max_records)
         take = core.columns.take
@@ -327,7 +331,7 @@ class Consumer(OffsetCalls):
     async def arrow_batches(
         self, max_records: int | None = None, *, headers: bool = False
     ) -> AsyncIterator[pa.RecordBatch]:
-        """What `fetch_arrow` gives, as it comes, until the consumer is closed."""
+        """Yield non-empty results of `fetch_arrow` until the consumer is closed."""
         while not self._is_closed:
             rows = await self.fetch_arrow(WAIT_SLICE_MS, max_records, headers=headers)
             if rows.num_rows:
@@ -336,10 +340,10 @@ class Consumer(OffsetCalls):
     async def process(self, handler: Handler, **options: Unpack[ParallelOptions]) -> None:
         """Call `handler` with every record, several at the same time, those of one key in order.
 
-        Only records that are done are committed, with enable_auto_commit or without. A coroutine
+        Only finished records are committed, whether or not enable_auto_commit is set. A coroutine
         function runs on the event loop, a plain function in a thread. Ends when the event `until`
-        is set or `wakeup()` is called, and with the error of a handler unless `on_failure` takes
-        it; see `ParallelSettings` for the options.
+        is set or `wakeup()` is called, and with a handler's error unless `on_failure` handles it.
+        See `ParallelSettings` for the options.
         """
         runtime = self._running().cluster.runtime
         if not callable(handler):
@@ -352,18 +356,19 @@ class Consumer(OffsetCalls):
     async def fetch_batches(
         self, timeout_ms: float = POLL_TIMEOUT_MS, max_bytes: int = 1 << 20
     ) -> list[FetchedBatch]:
-        """Whole batches as brokers hold them, checked but not opened: to count or to copy them.
+        """Return whole batches as brokers store them, checked but not opened, to count or copy
+        them.
 
-        As soon as there are some; after `max_bytes` no further one is begun.
+        Returns as soon as there are some. No further batch is added after `max_bytes`.
         """
         core = self._running()
-        self._drop_hand()
+        self._hand.drop_chunk()
         deadline = core.cluster.runtime.clock.now() + arguments.timeout_s(timeout_ms)
         return await core.wait_for(lambda: core.delivery.take_batches(max_bytes), deadline) or []
 
     async def getone(self) -> AnyRecord:
-        """The next record; waits for it as long as it takes."""
-        record = await self._next_or_none()
+        """Return the next record; waits without limit."""
+        record = await next_or_none(self)
         if record is None:
             raise IllegalState("the consumer is closed")
         return record
@@ -372,37 +377,33 @@ class Consumer(OffsetCalls):
         return self
 
     async def __anext__(self) -> AnyRecord:
-        # For every record: no await, no call, one attribute set. What else there is to do is done
-        # at the end of a chunk, and when the group wants something.
-        if not self._membership.needs_attention:
-            for record in self._hand:
-                self._in_hand.record = record
+        # This runs for every record: no await, no call, one attribute set. Everything else happens
+        # at the end of a chunk, and when the group needs attention.
+        if not self._attention.needed:
+            hand = self._hand
+            for record in hand.rest:
+                hand.record = record
                 return record
-        next_record = await self._next_or_none()
+        next_record = await next_or_none(self)
         if next_record is None:
             raise StopAsyncIteration
         return next_record
 
-    async def _next_or_none(self) -> AnyRecord | None:
-        if self._is_closed:
-            return None
-        return await self._running().wait_for(self._take_one, FOREVER)
-
     def _take_one(self) -> AnyRecord | None:
-        """The next record of the chunk in hand, else of a new one."""
-        delivery = self._running().delivery
+        """Return the next record of the current chunk, else of a new one."""
+        delivery, hand = self._running().delivery, self._hand
         while True:
-            chunk = self._chunk
+            chunk = hand.chunk
             if chunk is None or not chunk.is_valid:
-                chunk = self._chunk = delivery.next_chunk(self._settings.max_poll_records)
+                chunk = hand.chunk = delivery.next_chunk(self._settings.max_poll_records)
                 if chunk is None:
                     return None
-                self._hand = iter(self._intercepted(chunk))
-            for record in self._hand:
-                self._in_hand.state = chunk.state
-                self._in_hand.record = record
+                hand.rest = iter(self._intercepted(chunk))
+            for record in hand.rest:
+                hand.state = chunk.state
+                hand.record = record
                 return record
-            self._chunk = None
+            hand.chunk = None
             delivery.finish(chunk)
 
     def _intercepted(self, chunk: Chunk) -> list[AnyRecord]:
@@ -411,24 +412,113 @@ class Consumer(OffsetCalls):
         given = self._interceptors.on_consume({chunk.batch.partition: chunk.records})
         return [record for records in given.values() for record in records]
 
-    def _drop_hand(self) -> None:
-        """Iteration goes on from the positions."""
-        self._chunk = None
-        self._hand = iter(())
-
     def wakeup(self) -> None:
-        """Let the call that waits for records, or the next one, raise `Wakeup`."""
+        """Make the call that waits for records, or the next one, raise `Wakeup`."""
         core = self._running()
-        self._drop_hand()
+        self._hand.drop_chunk()
         core.wakeup()
+
+    # Positions
+
+    async def position(self, partition: TopicPartition, timeout_ms: float | None = None) -> int:
+        """Return the offset of the next record to deliver; waits until it is known."""
+        core = self._running()
+        core.check_loop()
+        limit_ms = self._settings.default_api_timeout_ms if timeout_ms is None else timeout_ms
+        state = self._subscriptions.state(arguments.partition(partition))
+        return await core.positions.known(state, arguments.timeout_s(limit_ms))
+
+    def lag(self) -> dict[TopicPartition, int]:
+        """Return the number of records between each position and the last known end."""
+        found: dict[TopicPartition, int] = {}
+        for state in self._subscriptions.chosen(()):
+            committed = self._settings.is_read_committed
+            end = state.last_stable_offset if committed else state.high_watermark
+            if end != UNKNOWN and state.has_position:
+                found[state.partition] = max(0, end - state.position)
+        return found
+
+    # Seeks
+
+    def seek(self, partition: TopicPartition, offset: int | OffsetAndMetadata) -> None:
+        """Continue at this offset, and drop what was fetched. No request is sent before the next
+        poll, so an offset that the log does not hold raises there."""
+        one = arguments.partition(partition)
+        at = arguments.offset(one, offset)
+        self._subscriptions.seek(one, at.offset, at.leader_epoch)
+        self._reading_changed()
+
+    def seek_to_beginning(self, *partitions: TopicPartition | Iterable[TopicPartition]) -> None:
+        """Seek to the first record; without arguments, in all assigned partitions."""
+        self._seek_all(partitions, EARLIEST)
+
+    def seek_to_end(self, *partitions: TopicPartition | Iterable[TopicPartition]) -> None:
+        """Seek behind the last record; with read_committed, to the last stable offset."""
+        self._seek_all(partitions, LATEST)
+
+    def seek_to_time(self, times: Mapping[TopicPartition, int]) -> None:
+        """Seek to the first record at or after a timestamp in ms; to the end if there is none."""
+        for one, at in arguments.by_partition(times, "times").items():
+            self._subscriptions.reset(one, arguments.time_ms(one, at))
+        self._reading_changed()
+
+    def _seek_all(
+        self, partitions: Iterable[TopicPartition | Iterable[TopicPartition]], to: int
+    ) -> None:
+        for state in self._subscriptions.chosen(arguments.flat(partitions)):
+            self._subscriptions.reset(state.partition, to)
+        self._reading_changed()
+
+    # Lookups
+
+    async def offsets_for_times(
+        self, times: Mapping[TopicPartition, int]
+    ) -> dict[TopicPartition, OffsetAndTimestamp | None]:
+        """Return the first record at or after a timestamp in ms, of any partitions; None if all
+        records are older."""
+        asked = arguments.by_partition(times, "times")
+        found = await self._find({one: arguments.time_ms(one, at) for one, at in asked.items()})
+        return {one: None if at.offset == UNKNOWN else at for one, at in found.items()}
+
+    async def beginning_offsets(
+        self, partitions: Iterable[TopicPartition]
+    ) -> dict[TopicPartition, int]:
+        found = await self._find(dict.fromkeys(arguments.partitions(partitions), EARLIEST))
+        return {one: at.offset for one, at in found.items()}
+
+    async def end_offsets(self, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
+        """Return the offset after the last record; with read_committed, the last stable offset."""
+        found = await self._find(dict.fromkeys(arguments.partitions(partitions), LATEST))
+        return {one: at.offset for one, at in found.items()}
+
+    async def _find(
+        self, at: Mapping[TopicPartition, int]
+    ) -> dict[TopicPartition, OffsetAndTimestamp]:
+        core = self._running()
+        core.check_loop()
+        return all_or_raise(await find_offsets(core.cluster, at, self._settings.isolation_level))
+
+    async def partitions_for_topic(self, topic: str) -> frozenset[int]:
+        """Return the partition numbers of a topic. Raises `TopicMissing` if it does not exist."""
+        found = await self._running().cluster.topic(topic)
+        return frozenset(partition.index for partition in found.partitions)
+
+    async def topics(self) -> frozenset[str]:
+        """Return all topics that this consumer may see; internal ones if they are not excluded."""
+        cluster = self._running().cluster
+        view = await cluster.retrying(lambda: cluster.refresh())
+        hidden = self._settings.exclude_internal_topics
+        return frozenset(
+            name for name, topic in view.topics.items() if not (hidden and topic.internal)
+        )
 
     # The group
 
     async def commit(
         self, offsets: Mapping[TopicPartition, OffsetAndMetadata | int] | None = None
     ) -> None:
-        """Commit these offsets, each of the next record to read; without any, all records that were
-        handed out, the one in your hands included."""
+        """Commit these offsets, each the offset of the next record to read; without any, commit all
+        delivered records, including the one that the application holds."""
         await self._group_here().commit(self._to_commit(offsets))
 
     def commit_async(
@@ -436,7 +526,7 @@ class Consumer(OffsetCalls):
         offsets: Mapping[TopicPartition, OffsetAndMetadata | int] | None = None,
         callback: CommitCallback | None = None,
     ) -> None:
-        """The same in the background; `callback(offsets, error)` runs in a later call."""
+        """Commit in the background; `callback(offsets, error)` runs in a later call."""
         if callback is not None and not callable(callback):
             raise TypeError(f"callback={callback!r} is not a function of offsets and an error")
         self._group().commit_soon(self._to_commit(offsets), callback)
@@ -452,17 +542,32 @@ class Consumer(OffsetCalls):
     async def committed(
         self, partitions: Iterable[TopicPartition]
     ) -> dict[TopicPartition, OffsetAndMetadata | None]:
-        """What the group has committed; None where it has nothing."""
+        """Return the group's committed offsets; None for partitions without one."""
         return await self._group_here().committed(arguments.partitions(partitions))
 
     def group_metadata(self) -> GroupMetadata:
-        """For `Producer.send_offsets_to_transaction`."""
+        """Return this member's metadata, for `Producer.send_offsets_to_transaction`."""
         return self._group().group_metadata()
 
     def enforce_rebalance(self, reason: str | None = None) -> None:
-        """Let the group assign its partitions anew, at the next poll."""
+        """Request a rebalance at the next poll."""
         self._running().membership.enforce_rebalance(reason)
 
     def metrics(self) -> dict[str, float]:
-        """Numbers under Kafka's names."""
+        """Return the client's metrics under Kafka's names."""
         return self._running().cluster.metrics.snapshot()
+
+
+# For the blocking consumer, which takes records of a chunk in the application's own thread
+
+
+async def next_or_none(consumer: Consumer) -> AnyRecord | None:
+    """Wait for the next record; None when the consumer is closed."""
+    if consumer._is_closed:
+        return None
+    return await consumer._running().wait_for(consumer._take_one, FOREVER)
+
+
+def iteration_of(consumer: Consumer) -> tuple[InHand, Attention]:
+    """Return the state that iteration reads for every record, once the consumer is started."""
+    return consumer._hand, consumer._attention

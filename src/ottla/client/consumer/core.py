@@ -1,4 +1,4 @@
-"""The moving parts of a running consumer, put together, and how a call waits for records.
+"""The parts of a running consumer, connected, and how a call waits for records.
 
 subscriptions ──> positions ──> fetcher ──answers──> buffer ──> delivery ──> application
       ^                            ^                   │room made
@@ -11,15 +11,15 @@ import asyncio
 from collections.abc import Callable
 from typing import TypeVar
 
-from ottla.client.consumer.column_delivery import ColumnDelivery
-from ottla.client.consumer.delivery import Delivery
-from ottla.client.consumer.fetch_answers import FetchAnswers
-from ottla.client.consumer.fetch_buffer import FetchBuffer
-from ottla.client.consumer.fetch_places import FetchPlaces
-from ottla.client.consumer.fetcher import Fetcher
-from ottla.client.consumer.membership import make_membership
-from ottla.client.consumer.positions import Positions
-from ottla.client.consumer.record_decoder import RecordDecoder
+from ottla.client.consumer.delivery.column_delivery import ColumnDelivery
+from ottla.client.consumer.delivery.delivery import Delivery
+from ottla.client.consumer.delivery.record_decoder import RecordDecoder
+from ottla.client.consumer.fetching.answers import FetchAnswers
+from ottla.client.consumer.fetching.buffer import FetchBuffer
+from ottla.client.consumer.fetching.fetcher import Fetcher
+from ottla.client.consumer.fetching.places import FetchPlaces
+from ottla.client.consumer.groups.membership import make_membership
+from ottla.client.consumer.positions.positions import Positions
 from ottla.client.consumer.subscriptions import Subscriptions
 from ottla.client.consumer.topic_errors import TopicErrors
 from ottla.client.consumer.wake_signal import WakeSignal
@@ -31,9 +31,9 @@ from ottla.client.settings.consumer import ConsumerSettings
 T = TypeVar("T")
 
 ATTEND_SLICE_S = 0.1
-"""How long the group is waited for at a time: `wakeup` must be heard in between."""
+"""How long to wait for the group at a time, so that `wakeup` takes effect in between."""
 WAIT_SLICE_S = 1.0
-"""How long records are waited for at a time: the group must hear that the application waits."""
+"""How long to wait for records at a time: after each slice the group is told of a poll."""
 
 
 class Core:
@@ -76,9 +76,9 @@ class Core:
         self._is_woken = False
         self._is_waiting = False
         self.is_closed = False
-        """Nothing is handed out any more."""
+        """True if no more records are delivered."""
         self.is_gone = False
-        """The group has been left too."""
+        """True if the group has been left, too."""
         self._loop = asyncio.get_running_loop()
         self._topic_errors = TopicErrors(
             subscriptions,
@@ -86,7 +86,7 @@ class Core:
             self._raise_later,
             creates=settings.allow_auto_create_topics,
         )
-        self._stop_watching = cluster.on_change(self._metadata_changed)
+        self._stop_watching = cluster.metadata.on_change(self._metadata_changed)
         subscriptions.assignment_changed = self.assignment_changed
 
     def _make_fetcher(self) -> Fetcher:
@@ -113,19 +113,19 @@ class Core:
             metrics=metrics,
         )
 
-    # What happens
+    # Events
 
     def assignment_changed(self) -> None:
-        """Partitions came or went."""
+        """Handle partitions that were assigned or revoked."""
         self.buffer.clear_stale()
         topics = {one.topic for one in self.subscriptions.states}
-        # What a pattern found was there. Once deleted it is not to come back.
+        # A topic found by a pattern existed. Once deleted it must not be created again.
         create = self._settings.allow_auto_create_topics and self.subscriptions.pattern is None
-        self.cluster.watch(topics, create_missing=create)
+        self.cluster.metadata.watch(topics, create_missing=create)
         self.reading_changed()
 
     def reading_changed(self) -> None:
-        """The application has sought, paused or resumed: other things are to be fetched."""
+        """Handle a seek, pause or resume: other offsets or partitions are to be fetched."""
         self.buffer.resume()
         self.positions.work()
         self._fetcher.reading_changed()
@@ -139,7 +139,7 @@ class Core:
         self._fetcher.room_made()
 
     def _go_on(self) -> None:
-        """Positions have been found."""
+        """Fetch from the positions that have been found."""
         self._fetcher.send()
         self._signal.set()
 
@@ -154,22 +154,23 @@ class Core:
     # Waiting
 
     async def wait_for(self, take: Callable[[], T | None], deadline: float) -> T | None:
-        """What `take` gives as soon as it gives something; None at the deadline, or when closed.
+        """Return what `take` returns as soon as it is not empty; None at the deadline or when
+        closed.
 
-        The application has come back: it is done with what it had in its hands.
+        The call shows that the application has finished with the records it had before.
         """
         self._enter()
         try:
             self.subscriptions.settle()
-            # However much is there to be handed out: heartbeats and answers have their turn too.
+            # Heartbeats and responses must run, however many records are ready to be delivered.
             await asyncio.sleep(0)
             while not self.is_closed:
                 self.membership.polled()
                 self._raise_what_is_due()
                 await self._attend(deadline)
                 self._fetcher.send_if_due()
-                # While the group wants something, nothing is handed out: it may be about to go.
-                if not self.membership.needs_attention and (found := take()):
+                # While the group needs attention nothing is delivered: partitions may be revoked.
+                if not self.membership.attention.needed and (found := take()):
                     self._fetcher.send_if_due()
                     return found
                 wait_s = min(deadline - self._clock.now(), WAIT_SLICE_S)
@@ -195,17 +196,17 @@ class Core:
         self._is_waiting = True
 
     def check_loop(self) -> None:
-        """What waits in one event loop would never be woken in another."""
+        """Raise if used on another event loop, where waiting tasks would never be woken."""
         if asyncio.get_running_loop() is not self._loop:
             raise IllegalState(
                 "the consumer was made on another event loop; start, use and close it on one"
             )
 
     async def _attend(self, deadline: float) -> None:
-        if not self.membership.needs_attention:
+        if not self.membership.attention.needed:
             return
         now = self._clock.now()
-        # What is there already is handed out between the steps of a rebalance.
+        # If records are ready, do not wait: they are delivered between the steps of a rebalance.
         limit = now if self.buffer.is_ready else min(deadline, now + ATTEND_SLICE_S)
         await self.membership.attend(limit)
 
@@ -217,10 +218,10 @@ class Core:
         if error is not None:
             raise error
 
-    # The end
+    # Close
 
     def stop(self) -> None:
-        """Calls that wait come back with nothing."""
+        """Make waiting calls return nothing."""
         self.is_closed = True
         self._signal.set()
 

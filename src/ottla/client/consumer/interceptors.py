@@ -1,4 +1,4 @@
-"""Looking at records before the application gets them, and at offsets after they were committed."""
+"""Interceptors: they see records before the application does, and offsets after a commit."""
 
 from __future__ import annotations
 
@@ -13,21 +13,21 @@ Records = dict[TopicPartition, list[AnyRecord]]
 
 
 class ConsumerInterceptor:
-    """Override what you need. What it raises is logged, and the records go on as they were."""
+    """Override what you need. Exceptions are logged, and the records are passed on unchanged."""
 
     def on_consume(self, records: Records) -> Records:
-        """What the application gets instead of `records`: the same, others, or fewer."""
+        """Return the records for the application: the same, others or fewer."""
         return records
 
     def on_commit(self, offsets: Mapping[TopicPartition, OffsetAndMetadata]) -> None:
-        """The group has taken these."""
+        """Called with offsets after they were committed."""
 
     def close(self) -> None:
-        """The consumer is being closed."""
+        """Called when the consumer is closed."""
 
 
 class Interceptors:
-    """One after the other, each seeing what the one before has made of the records."""
+    """Calls interceptors in order; each gets the records that the one before returned."""
 
     def __init__(self, interceptors: Sequence[ConsumerInterceptor]) -> None:
         self._all = tuple(interceptors)

@@ -1,4 +1,4 @@
-"""How far the reading of one partition has come, and what must happen before it can go on.
+"""The position in one partition, and what must happen before records can be fetched.
 
     NEW ──committed offset──> VALIDATE ──same history──> READY
      │                           │  ^                      │
@@ -6,8 +6,8 @@
                   ^ └──offset found───────────────────────>│
                   └──out of range, seek to an end or a time┘
 
-`version` grows whenever what is under way or buffered no longer fits, so that late answers are told
-from those that count.
+`version` grows whenever pending requests or buffered records become invalid, so that late responses
+are recognized.
 """
 
 from __future__ import annotations
@@ -57,21 +57,22 @@ class PartitionState:
         self.position = UNKNOWN
         self.fetched = UNKNOWN
         self.offset_epoch = UNKNOWN
-        """Of the leader that wrote the record before the position."""
+        """The leader epoch of the record before the position."""
         self.leader_epoch = UNKNOWN
-        """Of the leader the position was last found right with."""
+        """The leader epoch with which the position was last validated."""
         self.reset_to: int | None = None
-        """A time in ms, EARLIEST or LATEST; None: as `auto_offset_reset` says."""
+        """A timestamp in ms, EARLIEST or LATEST; None: as `auto_offset_reset` says."""
         self.failure: Exception | None = None
-        """Why reading cannot go on until the application seeks."""
+        """The error that stops reading until the application seeks."""
         self.paused = False
         self.preferred_replica = UNKNOWN
-        """The follower that the leader told us to read from (KIP-392)."""
+        """The follower that the leader told this consumer to read from (KIP-392)."""
         self.preferred_until = 0.0
         self.rest_until = 0.0
-        """When to ask again after an error that may pass."""
+        """When to retry after a temporary error."""
         self.topic_id = ZERO_UUID
-        """Of the topic that the position belongs to: one deleted and made anew is another."""
+        """The id of the topic that the position belongs to: a topic that is deleted and created
+        again gets another."""
         self.high_watermark = UNKNOWN
         self.last_stable_offset = UNKNOWN
         self.log_start_offset = UNKNOWN
@@ -82,7 +83,7 @@ class PartitionState:
 
     @property
     def is_readable(self) -> bool:
-        """Whether there is a position to fetch from, and nothing wrong with it."""
+        """True if there is a valid position to fetch from."""
         return self.phase is Phase.READY and self.failure is None
 
     def as_committed(self) -> OffsetAndMetadata:
@@ -93,7 +94,7 @@ class PartitionState:
         self.offset_epoch = offset_epoch
 
     def seek(self, offset: int, offset_epoch: int = UNKNOWN) -> None:
-        """Go on at `offset`; with an epoch the leader is asked first whether it still holds it."""
+        """Continue at `offset`; with an epoch, ask the leader first whether it still holds it."""
         self._renew(Phase.READY if offset_epoch < 0 else Phase.VALIDATE)
         self.position = self.fetched = offset
         self.offset_epoch = offset_epoch
@@ -104,7 +105,8 @@ class PartitionState:
         self.reset_to = to
 
     def validate(self) -> None:
-        """Before more is handed out: what the old leader gave may not be the new one's history."""
+        """Validate the position before more is delivered: the new leader's log may differ from what
+        the old leader sent."""
         self._renew(Phase.VALIDATE)
         self.fetched = self.position
 
@@ -117,7 +119,7 @@ class PartitionState:
         self.failure = failure
 
     def leave(self) -> None:
-        """No longer assigned: nothing that is under way counts any more."""
+        """Note that it is no longer assigned: pending responses become invalid."""
         self._renew(Phase.NEW)
 
     def _renew(self, phase: Phase) -> None:

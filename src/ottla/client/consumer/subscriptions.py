@@ -1,21 +1,21 @@
-"""What a consumer reads: topics or partitions it chose, and how far each partition has come.
+"""The state of what a consumer reads: its topics or partitions, and the position in each partition.
 
-A consumer either subscribes (to names or to a pattern; the group then gives it partitions) or is
-assigned partitions by hand. The two exclude each other until `unsubscribe`.
+A consumer either subscribes (to names or to a pattern; the group then assigns partitions) or is
+assigned partitions manually. The two exclude each other until `unsubscribe`.
 
-Three offsets of a partition must not be mixed up:
+A partition has three offsets that must not be mixed up:
 
-    consumed   everything before it is done: what may be committed
-    position   the next record to hand out
-    fetched    the next record to ask a broker for; what lies between waits in the buffer
+    consumed   everything before it is finished and may be committed
+    position   the next record to deliver
+    fetched    the next record to fetch; the records from position to here are in the buffer
 
-A record counts as consumed when the application comes back for more: until then it may still fail
-in the application's hands, and must then come again.
+A record counts as consumed when the application asks for more: until then the application may fail
+on it, and it must be delivered again.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from re import Pattern
 from typing import TYPE_CHECKING
 
@@ -26,46 +26,56 @@ from ottla.client.errors import IllegalState
 from ottla.client.values import AnyRecord, OffsetAndMetadata, TopicPartition
 
 if TYPE_CHECKING:
-    from ottla.client.consumer.rebalance_listener import RebalanceListener
+    from ottla.client.consumer.delivery.delivery import Chunk
+    from ottla.client.consumer.groups.rebalance_listener import RebalanceListener
 
 
 class InHand:
-    """The record that iteration has handed out last, while the application works on it."""
+    """The chunk that iteration delivers record by record, and the record that the application
+    processes now."""
 
-    __slots__ = ("record", "state")
+    __slots__ = ("chunk", "record", "rest", "state")
 
     def __init__(self) -> None:
         self.record: AnyRecord | None = None
         self.state: PartitionState | None = None
+        self.chunk: Chunk | None = None
+        self.rest: Iterator[AnyRecord] = iter(())
+        """The records of the chunk that are not delivered yet."""
+
+    def drop_chunk(self) -> None:
+        """Drop the rest of the chunk, so that iteration continues from the positions."""
+        self.chunk = None
+        self.rest = iter(())
 
 
 class Subscriptions:
     def __init__(self) -> None:
         self.topics: frozenset[str] = frozenset()
-        """What was subscribed to; for a pattern, the topics that match it now."""
+        """The subscribed topics; for a pattern, the topics that match it now."""
         self.pattern: Pattern[str] | str | None = None
-        """As a plain text it is for the coordinator to match (the new protocol)."""
+        """A plain string is matched by the coordinator (the new protocol)."""
         self.is_manual = False
         self.listener: RebalanceListener | None = None
         self.states: dict[TopicPartition, PartitionState] = {}
         self.assignment_changed: Callable[[], None] = _nothing
-        """Called after partitions came or went."""
+        """Called after partitions were assigned or revoked."""
         self.done_by: Callable[[TopicPartition], OffsetAndMetadata | None] | None = None
-        """Says what is consumed of a partition whose records are worked on in parallel."""
+        """Returns the consumed offset of a partition whose records are processed in parallel."""
         self.in_hand = InHand()
         self._held: dict[PartitionState, OffsetAndMetadata] = {}
-        # Where partitions stood before the records that the application has in its hands.
+        # Positions before the records that the application holds.
 
-    # What to read
+    # Subscription and assignment
 
     @property
     def is_subscribed(self) -> bool:
-        """Whether the group decides which partitions are read here."""
+        """True if the group decides which partitions are read here."""
         return bool(self.topics) or self.pattern is not None
 
     @property
     def is_empty(self) -> bool:
-        """Whether nothing can ever come, as nothing was said about what to read."""
+        """True if nothing is subscribed or assigned."""
         return not (self.is_subscribed or self.is_manual)
 
     def subscribe(
@@ -74,7 +84,7 @@ class Subscriptions:
         pattern: Pattern[str] | str | None = None,
         listener: RebalanceListener | None = None,
     ) -> None:
-        """Replaces what was subscribed to; the partitions stay until the group has decided anew."""
+        """Replace the subscription. The partitions stay until the group has assigned new ones."""
         self._refuse_mixing(self.is_manual, "subscribe()", "assign()")
         if pattern is not None and topics is not None:
             raise IllegalState("subscribe() takes topics or a pattern, not both")
@@ -88,14 +98,14 @@ class Subscriptions:
         self.listener = listener
 
     def matched(self, topics: Iterable[str]) -> bool:
-        """The topics that match the pattern now; whether they are others than before."""
+        """Set the topics that match the pattern now, and return whether they changed."""
         names = frozenset(topics)
         changed = names != self.topics
         self.topics = names
         return changed
 
     def assign(self, partitions: Iterable[TopicPartition]) -> None:
-        """Read exactly these; those that were assigned before keep their positions."""
+        """Read exactly these partitions; those that were already assigned keep their positions."""
         self._refuse_mixing(self.is_subscribed, "assign()", "subscribe()")
         wanted = frozenset(as_partitions(partitions))
         self.is_manual = bool(wanted)
@@ -111,7 +121,7 @@ class Subscriptions:
     def assign_from_group(
         self, added: Iterable[TopicPartition], removed: Iterable[TopicPartition]
     ) -> None:
-        """The group's decision. Positions of the added ones are looked up afterwards."""
+        """Apply the group's assignment. Positions of added partitions are looked up afterwards."""
         if self.is_manual:
             raise IllegalState("the partitions of this consumer are assigned by hand")
         self._change(added, removed)
@@ -142,7 +152,7 @@ class Subscriptions:
         return frozenset(self.states)
 
     def state(self, partition: TopicPartition) -> PartitionState:
-        """Up to date; an error if the partition is not assigned."""
+        """Return the up-to-date state of a partition. Raises if it is not assigned."""
         self._catch_up()
         state = self.states.get(partition)
         if state is None:
@@ -150,7 +160,7 @@ class Subscriptions:
         return state
 
     def chosen(self, partitions: Iterable[TopicPartition]) -> list[PartitionState]:
-        """The states of these partitions; of all that are assigned, if none is named."""
+        """Return the states of these partitions; without any, of all that are assigned."""
         named = list(partitions)
         self._catch_up()
         return [self.state(one) for one in named] if named else list(self.states.values())
@@ -168,7 +178,7 @@ class Subscriptions:
             self.state(one).paused = False
 
     def position(self, partition: TopicPartition) -> int | None:
-        """The offset of the next record to hand out; None while it is not known."""
+        """Return the offset of the next record to deliver; None while it is unknown."""
         state = self.state(partition)
         return state.position if state.has_position else None
 
@@ -178,21 +188,21 @@ class Subscriptions:
         state.seek(offset, leader_epoch)
 
     def reset(self, partition: TopicPartition, to: int | None = None) -> None:
-        """Look up anew where to read: at an end, a time in ms, or as the settings say."""
+        """Look up a new position: at an end, a timestamp in ms, or as the settings say (None)."""
         state = self.state(partition)
         self._let_go(state)
         state.reset(to)
 
-    # What the application has
+    # Delivered and consumed records
 
     def hand_out(self, state: PartitionState, next_offset: int, leader_epoch: int) -> None:
-        """The application gets what lies before `next_offset`."""
+        """Note that the records before `next_offset` are delivered."""
         if state not in self._held:
             self._held[state] = state.as_committed()
         state.advance(next_offset, leader_epoch)
 
     def settle(self) -> None:
-        """The application has come back: it is done with what it had in its hands."""
+        """Note that the application asks for more: the records it held are consumed."""
         self._catch_up()
         self.in_hand.record = self.in_hand.state = None
         self._held.clear()
@@ -200,7 +210,7 @@ class Subscriptions:
     def consumed(
         self, partitions: Iterable[TopicPartition] | None = None
     ) -> dict[TopicPartition, OffsetAndMetadata]:
-        """Behind the last record that the application is done with, where positions are known."""
+        """Return the offset after the last consumed record of each partition with a position."""
         self._catch_up()
         found: dict[TopicPartition, OffsetAndMetadata] = {}
         for one in self.states if partitions is None else partitions:
@@ -210,12 +220,13 @@ class Subscriptions:
         return found
 
     def positions(self) -> dict[TopicPartition, OffsetAndMetadata]:
-        """Behind the last record handed out, done with or not: what a commit by hand means."""
+        """Return the offset after the last delivered record, which a manual commit uses."""
         self._catch_up()
         return {one: s.as_committed() for one, s in self.states.items() if s.has_position}
 
     def _let_go(self, state: PartitionState) -> None:
-        """What the application has in its hands of this partition no longer tells a position."""
+        """Forget the records of this partition that the application holds: they no longer count for
+        its position."""
         self._held.pop(state, None)
         if state is self.in_hand.state:
             self.in_hand.record = self.in_hand.state = None
@@ -230,7 +241,7 @@ class Subscriptions:
         return state.as_committed() if held is None else held
 
     def _catch_up(self) -> None:
-        """Iteration notes only the record: one attribute a record, and the rest here."""
+        """Advance the position past the last record: iteration itself only stores the record."""
         record, state = self.in_hand.record, self.in_hand.state
         if record is not None and state is not None and state.position <= record.offset:
             state.advance(record.offset + 1, record.leader_epoch)

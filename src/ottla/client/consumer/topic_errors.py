@@ -1,8 +1,8 @@
-"""Topics that a consumer was told to read and cannot: an error, or a word in the log.
+"""Reports topics that a consumer should read but cannot: as an error or a warning in the log.
 
-A name that no topic can have, or a topic that this client may not see, is an error of the next
-call. A topic that is not there may still come, and is waited for; but not in silence, for its name
-may as well be wrong.
+The next call raises if the name is invalid or this client may not see the topic. For a topic that
+does not exist the consumer waits, but logs a warning, because its name may be wrong. It also logs
+if the broker creates a topic because it was requested.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from ottla.protocol.errors import ErrorCode, KafkaError
 log = logging.getLogger("ottla.client")
 
 CREATION_TAKES_S = 2.0
-"""Where the broker was asked to create what is missing, it has so long before we complain."""
+"""How long a broker may take to create a missing topic before the warning."""
 
 
 class TopicErrors:
@@ -38,7 +38,7 @@ class TopicErrors:
         self._told: set[str] = set()
 
     def look(self, view: ClusterView) -> None:
-        """After each refresh of the metadata."""
+        """Check the topics after each refresh of the metadata."""
         for name in self._named():
             topic = view.topics.get(name)
             if topic is not None:
@@ -46,7 +46,7 @@ class TopicErrors:
 
     def _named(self) -> set[str]:
         read = {one.topic for one in self._subscriptions.states}
-        # What a pattern matches is there, or was.
+        # Topics that match a pattern exist, or did.
         return (
             read if self._subscriptions.pattern is not None else read | self._subscriptions.topics
         )
@@ -56,10 +56,19 @@ class TopicErrors:
         if code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
             self._note_missing(topic.name)
         elif not code:
-            self._missing_since.pop(topic.name, None)
-            self._told.discard(topic.name)
+            self._note_there(topic.name)
         elif not code.retriable:
             self._raise_later(KafkaError(code, f"topic {topic.name!r}: {code.message}"))
+
+    def _note_there(self, name: str) -> None:
+        was_missing = self._missing_since.pop(name, None) is not None
+        if was_missing and name not in self._told:
+            log.warning(
+                "topic %r did not exist; it has been created because it was asked for "
+                "(allow_auto_create_topics): if that is a surprise, check its name",
+                name,
+            )
+        self._told.discard(name)
 
     def _note_missing(self, name: str) -> None:
         since = self._missing_since.setdefault(name, self._now())

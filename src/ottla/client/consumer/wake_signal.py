@@ -1,4 +1,4 @@
-"""How a waiting call learns that something has happened: one waiter, woken from callbacks."""
+"""A signal that wakes one waiting call from callbacks."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from ottla.runtime.runtime import Runtime
 
 
 class WakeSignal:
-    """`set` may come before the wait: then the wait ends at once. No task is made for waiting."""
+    """If `set` comes before the wait, the wait ends at once. Waiting creates no task."""
 
     __slots__ = ("_is_set", "_runtime", "_waiter")
 
@@ -22,7 +22,7 @@ class WakeSignal:
         self._end_wait()
 
     async def wait(self, timeout_s: float) -> bool:
-        """Until `set`, at most this long; whether it was set. Clears it."""
+        """Wait for `set`, at most this long. Clear it, and return whether it was set."""
         if not self._is_set and timeout_s > 0:
             self._waiter = asyncio.get_running_loop().create_future()
             timer = self._runtime.call_later(timeout_s, self._end_wait)

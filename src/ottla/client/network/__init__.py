@@ -1,1 +1,1 @@
-"""Ways to a cluster: connections, metadata, coordinators, and when to try again."""
+"""The network layer of the clients: connections, metadata, coordinators and retries."""

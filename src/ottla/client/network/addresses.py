@@ -1,4 +1,4 @@
-"""Texts like `localhost:9092,[::1]:9093` and what they mean."""
+"""Parses addresses such as `localhost:9092,[::1]:9093`."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ PORT_DEFAULT = 9092
 
 
 def parse_addresses(bootstrap: str | Sequence[str]) -> list[Address]:
-    """A bootstrap list, comma-separated or a sequence; the port may be left out."""
+    """Parse a bootstrap list, comma-separated or a sequence; the port may be left out."""
     text = bootstrap if isinstance(bootstrap, str) else ",".join(bootstrap)
     addresses = [parse_address(part.strip()) for part in text.split(",") if part.strip()]
     if not addresses:
@@ -19,7 +19,7 @@ def parse_addresses(bootstrap: str | Sequence[str]) -> list[Address]:
 
 
 def parse_address(text: str) -> Address:
-    """`HOST`, `HOST:PORT`, or as in Kafka's listeners `PLAINTEXT://HOST:PORT`."""
+    """Parse `HOST`, `HOST:PORT` or, as in Kafka's listeners, `PLAINTEXT://HOST:PORT`."""
     host, port = _split(text.rpartition("://")[2])
     if not host:
         raise BadAddress(text)

@@ -1,4 +1,4 @@
-"""When to try again: after growing, slightly random pauses, until a deadline."""
+"""Retries with growing, slightly random pauses, until a deadline."""
 
 from __future__ import annotations
 
@@ -19,8 +19,8 @@ JITTER = 0.2
 
 
 class Pauses:
-    """Each twice the one before, up to a limit, and off by up to a fifth: clients that failed
-    together do not come back together."""
+    """Pauses that double up to a limit and vary by up to a fifth, so that clients that failed
+    together do not return together."""
 
     __slots__ = ("_first_s", "_max_s", "failures")
 
@@ -39,7 +39,7 @@ class Pauses:
 
 
 class Backoff:
-    """Pauses of one operation; `pause` says whether another attempt is due."""
+    """The pauses of one operation; `pause` returns whether another attempt is due."""
 
     def __init__(self, runtime: Runtime, within_ms: int, pauses: Pauses | None = None) -> None:
         self._runtime = runtime
@@ -47,7 +47,7 @@ class Backoff:
         self._pauses = pauses or Pauses()
 
     async def pause(self) -> bool:
-        """Wait a little; False, at once, when the wait would pass the deadline."""
+        """Wait for the next pause. Return False at once if it would pass the deadline."""
         pause_s = self._pauses.next_s(self._runtime.random)
         if self._runtime.clock.now() + pause_s > self._deadline:
             return False
@@ -56,9 +56,9 @@ class Backoff:
 
 
 def may_pass(error: BaseException, *, resend: bool = True) -> bool:
-    """Whether the same attempt may succeed later.
+    """Return whether the same attempt may succeed later.
 
-    Without `resend` only errors count after which the broker has surely not done the work.
+    Without `resend`, return True only if the broker has certainly not done the work.
     """
     if isinstance(error, KafkaError):
         return error.code.retriable
@@ -77,7 +77,7 @@ async def retrying(
     resend: bool = True,
     pauses: Pauses | None = None,
 ) -> T:
-    """The first result of `attempt`, tried again while its errors may pass."""
+    """Return the first result of `attempt`, which is retried after temporary errors."""
     backoff = Backoff(runtime, within_ms, pauses)
     while True:
         try:

@@ -1,7 +1,7 @@
-"""Finding a broker, whichever: one that is connected, one that is known, one of the first list.
+"""Finds any broker: a connected one, a known one, or one of the bootstrap list.
 
-Brokers may all have moved since they were last heard of (KIP-899). So when none of those known can
-be reached, the list that the client was given at first is asked again.
+All brokers may have moved since they were last seen (KIP-899). So if none of the known ones can be
+reached, the bootstrap list is tried again.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from ottla.runtime.racing import AllFailed, first_of
 from ottla.runtime.runtime import Runtime
 
 NEXT_AFTER_S = 1.0
-"""A broker that says nothing for so long is not waited for alone."""
+"""After this time without an answer, the next broker is tried as well."""
 
 
 class Bootstrap:
@@ -37,10 +37,11 @@ class Bootstrap:
         *,
         returns: bool,
     ) -> None:
-        """`brokers` tells which are known now; `returns`: even then the list may be asked again."""
+        """`brokers` returns the known brokers; with `returns`, the bootstrap list may be tried
+        again even if brokers are known."""
         self._runtime = runtime
         self._pool = pool
-        # Numbered below zero: which brokers they are is not known before they have answered.
+        # Numbered below zero, because their broker ids are unknown until they answer.
         self._seeds = {-1 - index: address for index, address in enumerate(addresses)}
         self._brokers = brokers
         self._returns = returns
@@ -78,12 +79,12 @@ class Bootstrap:
     async def _first_of(self, candidates: Mapping[int, Address]) -> Connection:
         attempts = [partial(self._pool.connect, *item) for item in candidates.items()]
         if candidates is not self._seeds:
-            self._runtime.random.shuffle(attempts)  # clients are to spread over the brokers
+            self._runtime.random.shuffle(attempts)  # spreads clients over the brokers
         return await first_of(attempts, stagger_s=NEXT_AFTER_S, discard=_keep)
 
 
 def _keep(_: Connection) -> None:
-    """It stays in the pool."""
+    """Do nothing: the connection stays in the pool."""
 
 
 def _look_at(task: asyncio.Task[Connection]) -> None:
@@ -92,7 +93,7 @@ def _look_at(task: asyncio.Task[Connection]) -> None:
 
 
 def _verdict(failures: Sequence[BaseException]) -> BaseException:
-    """One error for all: what trying again cannot mend comes first."""
+    """Return the error to raise; permanent ones come first."""
     for failure in failures:
         if isinstance(failure, (AuthenticationFailed, IllegalState)):
             return failure

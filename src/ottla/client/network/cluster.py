@@ -1,4 +1,4 @@
-"""A cluster as a client sees it: found through any broker, asked at the right one."""
+"""A client's view of a cluster: it bootstraps from any broker, and finds the right broker."""
 
 from __future__ import annotations
 
@@ -19,7 +19,6 @@ from ottla.client.network.opening import open_connection
 from ottla.client.network.pool import Pool, Purpose
 from ottla.client.network.security import Security
 from ottla.client.settings.common import ClientSettings
-from ottla.client.values import TopicPartition
 from ottla.protocol.errors import ErrorCode, KafkaError
 from ottla.runtime.runtime import Runtime
 
@@ -48,13 +47,13 @@ class Cluster:
             reconnect_backoff_max_ms=settings.reconnect_backoff_max_ms,
             idle_max_ms=settings.connections_max_idle_ms,
         )
-        self._metadata = MetadataKeeper(
+        self.metadata = MetadataKeeper(
             runtime,
             self.any_broker,
             start_over=self._pool.retire_all,
             settings=settings,
         )
-        self._metadata.on_change(self._retire_moved)
+        self.metadata.on_change(self._retire_moved)
         self._bootstrap = Bootstrap(
             runtime,
             self._pool,
@@ -77,21 +76,22 @@ class Cluster:
         self.close()
 
     def close(self) -> None:
-        self._metadata.close()
+        self.metadata.close()
         self._bootstrap.close()
         self._pool.close()
 
     # Connections
 
     async def any_broker(self) -> Connection:
-        """A connection to whichever broker answers: an open one, else through the bootstrap."""
+        """Return a connection to any broker: an open one, else through the bootstrap."""
         return await self._bootstrap.any_broker()
 
     async def broker(self, node_id: int) -> Connection:
         return await self.connection(node_id, "main")
 
     async def broker_for_fetching(self, node_id: int) -> Connection:
-        """A connection of its own: answers come in order, so a long poll would hold up others."""
+        """Return a separate connection for fetches: responses come in order, so a long poll would
+        delay others."""
         return await self.connection(node_id, "fetch")
 
     async def connection(self, node_id: int, purpose: Purpose = "main") -> Connection:
@@ -99,11 +99,11 @@ class Cluster:
         return found or await self._pool.connect(node_id, self._address(node_id), purpose)
 
     def open_connection(self, node_id: int, purpose: Purpose = "main") -> Connection | None:
-        """The open connection, if there is one; nothing is begun."""
+        """Return the open connection, if there is one, without opening any."""
         return self._pool.get(node_id, purpose)
 
     async def controller(self) -> Connection:
-        """Where changes go. A broker without the controller's role hands them on itself."""
+        """Return the connection for changes. A broker that is not the controller forwards them."""
         if self.view.controller_id not in self.view.brokers:
             await self.refresh(NO_TOPICS)
         if self.view.controller_id not in self.view.brokers:
@@ -111,7 +111,7 @@ class Cluster:
         try:
             return await self.broker(self.view.controller_id)
         except Unreachable:
-            # It may be another one by now; whoever tries again finds that out.
+            # Another node may be the controller by now; a retry will find it.
             await self.refresh(NO_TOPICS)
             raise
 
@@ -124,7 +124,7 @@ class Cluster:
         return known.host, known.port
 
     def _retire_moved(self, view: ClusterView) -> None:
-        """A broker that is somewhere else now is not to be asked where it was."""
+        """Close connections to brokers whose address has changed."""
         places = {broker.node_id: (broker.host, broker.port) for broker in view.brokers.values()}
         for node_id, place in places.items():
             if self._places.get(node_id, place) != place:
@@ -132,7 +132,7 @@ class Cluster:
         self._places |= places
 
     async def dial(self, address: Address) -> Connection:
-        """A connection that is not kept here: whoever asks for it closes it."""
+        """Open a connection outside the pool; the caller must close it."""
         return await open_connection(
             self.runtime,
             address,
@@ -146,9 +146,9 @@ class Cluster:
     # Coordinators
 
     async def coordinator(self, kind: CoordinatorType, key: str) -> Connection:
-        """A connection to the broker that coordinates the key, for that purpose alone.
+        """Return a connection to the key's coordinator, used only for coordination.
 
-        One attempt: where nobody coordinates it now, a retriable `KafkaError`.
+        Makes one attempt. Raises a retriable `KafkaError` if there is no coordinator now.
         """
         found = self._coordinators.get((kind, key))
         if found is None:
@@ -163,7 +163,7 @@ class Cluster:
             raise
 
     def forget_coordinator(self, kind: CoordinatorType, key: str) -> None:
-        """After NOT_COORDINATOR, COORDINATOR_NOT_AVAILABLE, or a lost connection."""
+        """Call it after NOT_COORDINATOR, COORDINATOR_NOT_AVAILABLE or a lost connection."""
         self._coordinators.pop((kind, key), None)
 
     async def find_coordinators(
@@ -182,54 +182,17 @@ class Cluster:
 
     @property
     def view(self) -> ClusterView:
-        return self._metadata.view
-
-    @property
-    def metadata_failure(self) -> Exception | None:
-        """Why the last refresh in the background failed; None if it did not."""
-        return self._metadata.failure
-
-    def watch(self, topics: Iterable[str], create_missing: bool = False) -> None:
-        """Keep these topics in `view`, fresh; the first answer comes soon, see `on_change`."""
-        self._metadata.watch(topics, create_missing=create_missing)
-
-    def unwatch(self, topics: Iterable[str]) -> None:
-        self._metadata.unwatch(topics)
-
-    def watch_all(self) -> None:
-        """Keep all topics of the cluster in `view`: for subscriptions by pattern."""
-        self._metadata.watch_all()
-
-    def unwatch_all(self) -> None:
-        """Undo `watch_all`; topics that are watched by name stay so."""
-        self._metadata.unwatch_all()
-
-    def request_refresh(self) -> None:
-        """Ask anew for all that is watched, soon: many calls make one request."""
-        self._metadata.request_refresh()
-
-    def on_change(self, callback: Callable[[ClusterView], None]) -> Callable[[], None]:
-        """Call back after each refresh, with the new view; returns what undoes it."""
-        return self._metadata.on_change(callback)
-
-    def leader_changed(
-        self,
-        partition: TopicPartition,
-        leader: int,
-        leader_epoch: int,
-        endpoints: Iterable[Broker] = (),
-    ) -> None:
-        """A broker named the new leader in its answer: no need to ask for metadata first."""
-        self._metadata.leader_changed(partition, leader, leader_epoch, endpoints)
+        return self.metadata.view
 
     async def refresh(
         self, topics: Iterable[str] | None = None, *, create_missing: bool = False
     ) -> ClusterView:
-        """Ask now for these topics (None: all) and for the brokers; remembered in `view`."""
-        return await self._metadata.refresh(topics, create_missing=create_missing)
+        """Request these topics (None: all) and the brokers now, and update `view`."""
+        return await self.metadata.refresh(topics, create_missing=create_missing)
 
     async def topic(self, name: str, *, create_missing: bool = False) -> Topic:
-        """The topic with a leader for each partition; `TopicMissing` if there is none."""
+        """Return the topic once each partition has a leader. Raises `TopicMissing` if it does not
+        exist."""
 
         async def attempt() -> Topic:
             topic = (await self.refresh([name], create_missing=create_missing)).topics.get(name)
@@ -244,12 +207,12 @@ class Cluster:
     def _raise_for(self, code: int, topic: str, create_missing: bool) -> None:
         if code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION and not create_missing:
             raise TopicMissing(topic)
-        # A replica that is down is no reason to wait: the leader serves without it.
+        # An offline replica is no reason to wait: the leader serves without it.
         if code not in (ErrorCode.NONE, ErrorCode.REPLICA_NOT_AVAILABLE):
             raise KafkaError(ErrorCode.of(code), f"topic {topic!r}: {ErrorCode.of(code).message}")
 
     async def partition(self, topic: str, index: int) -> Partition:
-        """From what is known, else asked for."""
+        """Return the partition from the known metadata, else request it."""
         known = self.view.topics.get(topic)
         if known is None or not known.partitions:
             known = await self.topic(topic)
@@ -260,10 +223,10 @@ class Cluster:
     def topic_id(self, topic: str) -> bytes:
         return self.view.topics[topic].topic_id
 
-    # Work
+    # Retries
 
     async def retrying(self, attempt: Callable[[], Awaitable[T]], *, resend: bool = True) -> T:
-        """The first result of `attempt`, tried again while its errors may pass, until
+        """Return the first result of `attempt`, which is retried after temporary errors until
         default_api_timeout_ms."""
         return await retrying(
             self.runtime,
@@ -274,7 +237,7 @@ class Cluster:
         )
 
     def pauses(self) -> Pauses:
-        """Between attempts, as retry_backoff_ms and retry_backoff_max_ms say."""
+        """Return pauses as retry_backoff_ms and retry_backoff_max_ms set them."""
         return Pauses(self.settings.retry_backoff_ms, self.settings.retry_backoff_max_ms)
 
     def backoff(self, within_ms: int | None = None) -> Backoff:
@@ -282,7 +245,7 @@ class Cluster:
         return Backoff(self.runtime, limit_ms, self.pauses())
 
     async def by_leader(self, topic: str, partitions: Iterable[int]) -> dict[int, list[int]]:
-        """The partitions grouped by the broker that leads them."""
+        """Return the partitions grouped by their leader."""
         groups: dict[int, list[int]] = {}
         for index in partitions:
             leader = (await self.partition(topic, index)).leader

@@ -1,8 +1,8 @@
-"""One connection to one broker: requests go out in order, answers come back in order.
+"""One connection to one broker: requests are sent in order, responses come in order.
 
-Built on a non-blocking socket and readiness callbacks, as the server is. Every request that waits
-has a deadline; when one passes, the connection is closed, because the answers behind it could no
-longer be told apart from it. One timer serves all of them.
+It uses a non-blocking socket and readiness callbacks, as the server does. Every pending request has
+a deadline. When one passes, the connection is closed, because later responses could no longer be
+matched to their requests. One timer serves all of them.
 """
 
 from __future__ import annotations
@@ -41,11 +41,11 @@ RESPONSE_BYTES_MAX = 256 << 20
 IN_FLIGHT_MAX = 64
 REQUEST_TIMEOUT_MS = 30_000
 THROTTLED_SILENCE_FROM = 8
-"""Of Fetch: a broker that knows it wants silence from clients that are throttled (KIP-219)."""
+"""From this version of Fetch on, a throttled client must stay silent (KIP-219)."""
 
 
 class Connection:
-    """`request` waits for the answer; `post` leaves that to the caller. Made by `opening`."""
+    """`request` waits for the response; `post` returns a future. Created by `opening`."""
 
     def __init__(
         self,
@@ -63,12 +63,12 @@ class Connection:
         self.versions: Versions = KNOWN_BEFORE_ASKING
         self.failure: ClientError | None = None
         self.throttled_until = 0.0
-        """The broker asked for silence until then: `request` waits, callers of `post` look."""
+        """The broker throttles until then: `request` waits, callers of `post` must check."""
         self.hint = ""
-        """What it may mean if the broker closes it at the first question."""
+        """A likely cause to report if the broker closes the connection at the first request."""
         self.renew_at = inf
-        """When `renew` is to be called before anything else is sent: who we are must be shown
-        anew before the broker forgets it."""
+        """When `renew` is to be called before anything else is sent: the client must authenticate
+        again before its session at the broker expires."""
         self.renew: Callable[[], None] = _nothing_to_renew
         self.metrics = metrics or NetworkMetrics(Metrics())
         self._runtime = runtime
@@ -98,15 +98,15 @@ class Connection:
 
     @property
     def in_flight(self) -> int:
-        """How many requests are unanswered."""
+        """Number of requests without a response."""
         return len(self._waiting) + len(self._held or ())
 
-    # Asking
+    # Requests
 
     async def request(
         self, request: Any, *, version: int | None = None, timeout_ms: int | None = None
     ) -> Any:
-        """Send a request in the newest version both sides know, and wait for its response."""
+        """Send a request in the newest version both sides support, and wait for its response."""
         async with self._slots:
             if self.throttled_until > self._now():
                 await self._end_of_throttling(timeout_ms or self._request_timeout_ms)
@@ -115,7 +115,7 @@ class Connection:
     def post(
         self, request: Any, *, version: int | None = None, timeout_ms: int | None = None
     ) -> asyncio.Future[Any]:
-        """Send now; the future is the response. The caller bounds how many are under way."""
+        """Send now, and return a future of the response. The caller limits how many are pending."""
         exchange = self._exchange(request, version)
         if (now := self._now()) >= self.renew_at:
             self.renew()
@@ -128,7 +128,7 @@ class Connection:
     def post_as(
         self, exchange: Exchange, request: Any, timeout_ms: int | None = None
     ) -> asyncio.Future[Any]:
-        """As told, ahead of what is held back."""
+        """Send in the given exchange, ahead of the requests that are held back."""
         waiting, frame = self._prepare(exchange, request, timeout_ms, self._now())
         self._dispatch(waiting, frame)
         return waiting.reply
@@ -145,34 +145,34 @@ class Connection:
             self._held.append((None, frame))
 
     def version_of(self, request: Any) -> int:
-        """The version that `request` would be sent in."""
+        """Return the version in which `request` would be sent."""
         return self.versions.pick(request.API_KEY, self.address)
 
     @property
     def is_drained(self) -> bool:
-        """Whether the kernel has taken every byte."""
+        """True if the kernel has taken every byte."""
         return not self._outgoing
 
     async def drained(self) -> None:
-        """Return when the kernel has taken every byte; what keeps `post_unanswered` bounded."""
+        """Wait until the kernel has taken every byte, which bounds `post_unanswered`."""
         await self._outgoing.drained()
 
     def negotiated(self, versions: Versions) -> None:
-        """The broker has said what it serves."""
+        """Set the versions that the broker supports."""
         self.versions = versions
         self._exchanges.clear()
-        # Brokers before Kafka 2.0 throttle by answering late, and tell how late it was.
+        # Brokers before Kafka 2.0 throttle by delaying the response, and report that delay.
         self._heeds_throttling = versions.supports(ApiKey.FETCH, THROTTLED_SILENCE_FROM)
 
     async def _end_of_throttling(self, limit_ms: int) -> None:
-        # A broker mutes those who do not keep to it, so asking after the limit does no harm.
+        # A broker mutes clients that ignore throttling, so sending after the limit does no harm.
         wait_s = self.throttled_until - self._now()
         await asyncio.sleep(min(wait_s, limit_ms / 1000))
 
     # Holding back
 
     def hold(self) -> None:
-        """Send nothing but what comes by `post_as`, until `release`."""
+        """Send only `post_as` requests until `release`."""
         if self._held is None:
             self._held = []
 
@@ -186,13 +186,13 @@ class Connection:
             elif waiting is not None:
                 waiting.fail(self.failure)
 
-    # Ending
+    # Closing
 
     def is_idle_since(self, moment: float) -> bool:
         return not self.in_flight and not self._outgoing and self._used_at < moment
 
     def close_when_idle(self) -> None:
-        """Close as soon as what is under way has been answered."""
+        """Close as soon as all pending requests have responses."""
         self._ends_when_idle = True
         if not self.in_flight:
             self.close()
@@ -201,7 +201,7 @@ class Connection:
         self.fail(ConnectionLost(self.address, "closed by this client"))
 
     def fail(self, failure: ClientError) -> None:
-        """End it; whatever is under way ends with this error, and so does what comes after."""
+        """Close the connection; pending and later requests fail with this error."""
         if self.failure is not None:
             return
         self.failure = failure
@@ -240,7 +240,7 @@ class Connection:
         limit_ms = self._request_timeout_ms if timeout_ms is None else timeout_ms
         reply = self._loop.create_future()
         waiting = Waiting(exchange, correlation_id, reply, now, limit_ms)
-        return waiting, cast("list[Buffer]", frame)  # clients send no parts of files
+        return waiting, cast("list[Buffer]", frame)  # clients send no file slices
 
     def _dispatch(self, waiting: Waiting | None, frame: list[Buffer]) -> None:
         self.metrics.requests.value += 1
@@ -313,7 +313,7 @@ class Connection:
         name = due[0].exchange.name
         self.fail(ConnectionLost(self.address, f"{name} was not answered in time"))
 
-    # Reasons
+    # Errors
 
     def _send_failed(self, error: OSError) -> None:
         self.fail(self._lost(error))
@@ -330,7 +330,7 @@ class Connection:
 
 
 def reason_of(error: OSError) -> str:
-    """The OS's own words; asyncio replaces them by the name of its call."""
+    """Return the OS's own message; asyncio replaces it by the name of its call."""
     if isinstance(error, ConnectionError) and error.errno:
         return strerror(error.errno).lower()
     return error.strerror or str(error)

@@ -1,6 +1,6 @@
-"""A cluster whose controllers are asked themselves, by their own listeners (KIP-919).
+"""A cluster of controllers, reached through their own listeners (KIP-919).
 
-For administration of the quorum when no broker can be asked. Its "brokers" are the controllers.
+It serves administration of the quorum when no broker is available. Its "brokers" are controllers.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ class Controllers(Cluster):
         return self
 
     async def any_controller(self) -> Connection:
-        """Whichever answers, even if none of them leads."""
-        return await self._bootstrap.any_broker()
+        """Return a connection to any controller that answers, leader or not."""
+        return await super().any_broker()
 
     async def any_broker(self) -> Connection:
-        """What controllers serve to clients is mostly served by the one that leads."""
+        """Return the active controller, which serves most requests that controllers accept."""
         return await self.controller()
 
     async def controller(self) -> Connection:
@@ -40,7 +40,7 @@ class Controllers(Cluster):
     async def refresh(
         self, topics: Iterable[str] | None = None, *, create_missing: bool = False
     ) -> ClusterView:
-        """Who the controllers are, and who of them leads; they know of no topics."""
+        """Return the controllers and the active one; controllers have no topics."""
         from ottla.protocol.messages.describe_cluster import DescribeClusterRequest
 
         connection = await self.any_controller()
@@ -56,5 +56,5 @@ class Controllers(Cluster):
             for found in response.brokers
         }
         view = ClusterView(response.cluster_id, response.controller_id, controllers)
-        self._metadata.adopt(view)
+        self.metadata.adopt(view)
         return view

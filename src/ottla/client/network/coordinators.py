@@ -1,7 +1,7 @@
-"""Asking the brokers that coordinate something, each for what is its own, until all have answered.
+"""Asks coordinators, each about its own keys, until all keys have a result.
 
-Coordinators move, load, and may not be there yet. What such an answer refuses is asked again; what
-is refused for good stands beside the other answers as a `KafkaError`.
+Coordinators move, load, and may not exist yet. Retriable errors are retried; a permanent error is
+returned as the key's `KafkaError`.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from ottla.protocol.errors import ErrorCode, KafkaError
 T = TypeVar("T")
 Answers = dict[str, T | KafkaError]
 Ask = Callable[[Connection, int, list[str]], Awaitable[Answers[T]]]
-"""From (connection, node id, keys it coordinates) to the answer for each key."""
+"""From (connection, node id, keys it coordinates) to the result for each key."""
 
 
 def error_of(code: int, message: str | None = None) -> KafkaError | None:
@@ -45,8 +45,8 @@ async def ask_coordinators(
     kind: CoordinatorType = CoordinatorType.GROUP,
     resend: bool = True,
 ) -> Answers[T]:
-    """The answer for each key. Without `resend` a lost connection ends it: the broker may have
-    done the work already."""
+    """Return the result for each key. Without `resend`, a lost connection ends it: the broker may
+    already have done the work."""
     backoff = cluster.backoff()
     wanted = list(dict.fromkeys(keys))
     answers: Answers[T] = dict.fromkeys(wanted, KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE))
@@ -56,8 +56,19 @@ async def ask_coordinators(
         answers |= await cluster.retrying(lambda: _round(cluster, kind, asked, ask), resend=resend)  # noqa: B023
         missing = [key for key in asked if _may_pass(answers[key])]
         if missing and not await backoff.pause():
+            answers |= {key: _gave_up(answers[key]) for key in missing}
             break
     return answers
+
+
+def _gave_up(answer: T | KafkaError) -> T | KafkaError:
+    """Return the error with a hint that the coordinator was waited for, and where to look."""
+    assert isinstance(answer, KafkaError)
+    return KafkaError(
+        answer.code,
+        f"its coordinator did not become available in time, see the broker's log; it last said: "
+        f"{answer.message}",
+    )
 
 
 def _may_pass(answer: object) -> bool:

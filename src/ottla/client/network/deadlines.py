@@ -1,4 +1,4 @@
-"""One timer for all requests of a connection: nearly all are answered long before it fires."""
+"""One timer for all requests of a connection: nearly all get a response long before it fires."""
 
 from __future__ import annotations
 
@@ -10,10 +10,10 @@ from ottla.client.network.exchange import Waiting
 from ottla.runtime.runtime import Runtime, Timer
 
 LATE_S = 0.25
-"""A timer that fires so late says that this process slept, not the broker: answers may be here."""
+"""If a timer fires this late, this process was stopped, not the broker: responses may be here."""
 GRACE_S = 1.0
 STEP_S = 0.001
-"""The loop's own measure: a timer may fire earlier by so much."""
+"""The loop's clock resolution: a timer may fire this much too early."""
 
 
 class Deadlines:
@@ -28,7 +28,7 @@ class Deadlines:
         self._expired = expired
         self._timer: Timer | None = None
         self.next_at = inf
-        """When the timer fires. An answered request leaves it as it is."""
+        """When the timer fires. A response does not change it."""
 
     def wake_at(self, moment: float) -> None:
         self.stop()

@@ -1,4 +1,4 @@
-"""A kind of question and its answer in one version, and one such question under way."""
+"""The codec of a request type in one version, and the state of a pending request."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ Decode = Callable[[Buffer, int], tuple[Any, int]]
 
 
 class Exchange(NamedTuple):
-    """Looked up once for a connection, then used for every request of its kind."""
+    """Looked up once per connection, then used for every request of its type and version."""
 
     api_key: int
     version: int
@@ -32,7 +32,7 @@ class Exchange(NamedTuple):
 
 
 class Waiting:
-    """A request on its way, until its answer, its deadline or the end of the connection."""
+    """A pending request, until its response, its deadline or the end of the connection."""
 
     __slots__ = ("correlation_id", "deadline", "exchange", "limit_ms", "reply", "sent_at")
 
@@ -52,7 +52,7 @@ class Waiting:
         self.deadline = now + limit_ms / 1000
 
     def begins(self, now: float) -> None:
-        """It was held back until now."""
+        """Start the deadline now: the request was held back until now."""
         self.sent_at = now
         self.deadline = now + self.limit_ms / 1000
 

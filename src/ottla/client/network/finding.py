@@ -1,4 +1,4 @@
-"""Which broker coordinates a group or a transactional id."""
+"""Finds the coordinator of a group or a transactional id."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class CoordinatorType(IntEnum):
 async def find_coordinators(
     connection: Connection, kind: CoordinatorType, keys: Sequence[str]
 ) -> dict[str, Broker | KafkaError]:
-    """The coordinator of each key, or why it is not known now. Any broker may be asked."""
+    """Return the coordinator of each key, or an error. Any broker may be asked."""
     from ottla.protocol.messages.find_coordinator import FindCoordinatorRequest
 
     version = connection.version_of(FindCoordinatorRequest)

@@ -1,7 +1,7 @@
-"""Cutting a stream of bytes into frames: four bytes of size, then that many bytes.
+"""Cuts a stream of bytes into frames: four bytes of size, then that many bytes.
 
-Small frames are copied out of a scratch buffer; a large one (a fetch response) gets memory of its
-own and is received straight into it, since its records are handed on as slices of that memory.
+Small frames are copied out of a scratch buffer. A large one (a fetch response) gets its own memory
+and is received straight into it, since its records are passed on as slices of that memory.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ _TLS_MAJOR = 3
 
 
 class FrameTooLarge(Exception):
-    """The peer announced a frame beyond the limit, or of negative size."""
+    """The peer announced a frame above the limit, or of negative size."""
 
 
 class FrameReader:
-    """Ask for `space()`, receive into it, and say with `received` how much came."""
+    """Receive into `space()`, then call `received` with the number of bytes."""
 
     def __init__(self, frame_bytes_max: int) -> None:
         self._frame_bytes_max = frame_bytes_max
@@ -35,7 +35,7 @@ class FrameReader:
         return self._scratch[self._held :]
 
     def received(self, count: int) -> Iterator[Buffer]:
-        """The frames that are complete with these `count` bytes."""
+        """Yield the frames that are complete with these `count` bytes."""
         if self._large is None:
             self._held += count
             yield from self._from_scratch()
@@ -71,7 +71,7 @@ class FrameReader:
 
 
 def _seems(size: int) -> str:
-    """What a first word that is no size may say of who sent it."""
+    """Guess from a first word that is no frame size which kind of server sent it."""
     word = size.to_bytes(4, "big", signed=True)
     if word == b"HTTP":
         return "; it is an HTTP server"

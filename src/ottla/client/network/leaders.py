@@ -1,7 +1,7 @@
-"""Asking the leaders of many partitions, each once for all it leads, whatever their topics.
+"""Asks the leaders of many partitions, each once for all partitions it leads.
 
-A partition that cannot be asked now is no reason to say nothing of the others: its `KafkaError`
-stands in the place of its answer.
+If one partition fails, the others still get their results: its `KafkaError` is returned as its
+result.
 """
 
 from __future__ import annotations
@@ -18,10 +18,10 @@ from ottla.protocol.errors import ErrorCode, KafkaError
 T = TypeVar("T")
 Answers = dict[TopicPartition, T | KafkaError]
 AskLeader = Callable[[int, list[TopicPartition]], Awaitable[Answers[T]]]
-"""From (node id, partitions that it leads) to the answer for each."""
+"""From (node id, partitions that it leads) to the result for each."""
 
 PATIENCE_MS = 3_000
-"""How long leaders that are just changing are waited for: an election takes less."""
+"""How long to wait for changing leaders: an election takes less."""
 
 
 async def ask_leaders(
@@ -41,7 +41,7 @@ async def ask_leaders(
 def _may_pass(answer: object) -> bool:
     if not isinstance(answer, KafkaError):
         return False
-    # A topic that is gone stays gone: offsets may outlive it for a while.
+    # A deleted topic does not come back: committed offsets may outlive it for a while.
     return answer.code.retriable and answer.code is not ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
 
 
@@ -56,7 +56,7 @@ async def _round(
 async def ask_known_leaders(
     cluster: Cluster, partitions: Iterable[TopicPartition], ask: AskLeader[T]
 ) -> Answers[T]:
-    """Once, at those who lead the partitions as far as is known now."""
+    """Ask once, at the currently known leaders."""
     answers: Answers[T] = {}
     by_node: dict[int, list[TopicPartition]] = {}
     for one in partitions:
@@ -96,7 +96,7 @@ def _leader(cluster: Cluster, one: TopicPartition) -> int | KafkaError:
 
 
 def all_or_raise(answers: Mapping[TopicPartition, T | KafkaError]) -> dict[TopicPartition, T]:
-    """For work that is not to be done by halves."""
+    """Return all values, or raise the first error."""
     values: dict[TopicPartition, T] = {}
     for one, answer in answers.items():
         if isinstance(answer, KafkaError):

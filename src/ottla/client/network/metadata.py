@@ -1,4 +1,4 @@
-"""What a client knows of a cluster: brokers, topics, and who leads each partition."""
+"""A client's metadata of a cluster: brokers, topics, and the leader of each partition."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ class Broker:
 class Partition:
     index: int
     leader: int
-    """-1: nobody leads it now."""
+    """-1 if there is no leader now."""
     leader_epoch: int
     replicas: tuple[int, ...]
     isr: tuple[int, ...]
@@ -47,13 +47,13 @@ class Topic:
 
 @dataclass(frozen=True, slots=True)
 class ClusterView:
-    """What is known at one moment. It never changes: a newer answer makes a newer view."""
+    """The metadata at one moment. It is immutable: a newer response makes a newer view."""
 
     cluster_id: str | None
     controller_id: int
     brokers: dict[int, Broker] = field(default_factory=dict)
     topics: dict[str, Topic] = field(default_factory=dict)
-    """A topic that was asked for and that there is not has an `error_code` and no partitions."""
+    """A requested topic that does not exist has an `error_code` and no partitions."""
 
     def partition(self, where: TopicPartition) -> Partition | None:
         topic = self.topics.get(where.topic)
@@ -62,7 +62,7 @@ class ClusterView:
         return topic.partitions[where.partition]
 
     def merged(self, answer: ClusterView, *, complete: bool) -> ClusterView:
-        """After an answer; a `complete` one lists all topics there are."""
+        """Return the view updated by a response; a `complete` one lists all existing topics."""
         newer = {
             name: _newer(self.topics.get(name), topic) for name, topic in answer.topics.items()
         }
@@ -81,8 +81,8 @@ class ClusterView:
     def with_leader(
         self, where: TopicPartition, leader: int, leader_epoch: int, endpoints: Iterable[Broker]
     ) -> ClusterView:
-        """After a broker has named the leader in an answer of another kind; itself if that is no
-        news."""
+        """Return the view with a new leader that a broker named in another response; the same view
+        if it is not newer."""
         known = self.partition(where)
         brokers = {**self.brokers, **{broker.node_id: broker for broker in endpoints}}
         if known is None or leader_epoch <= known.leader_epoch or leader not in brokers:
@@ -97,8 +97,8 @@ class ClusterView:
 
 
 def _newer(known: Topic | None, told: Topic) -> Topic:
-    """A broker that lags behind must not bring back a leader that has been deposed since, nor take
-    away partitions that have been added. A topic of another id is another topic."""
+    """Return the newer state of a topic: an outdated broker must not bring back a deposed leader,
+    nor remove added partitions. A topic with another id is another topic."""
     if known is None or told.error_code or known.topic_id != told.topic_id:
         return told
     later = [

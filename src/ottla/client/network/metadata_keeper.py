@@ -1,8 +1,8 @@
-"""Keeping what a client knows of its cluster fresh: the topics it watches, and all brokers.
+"""Keeps a client's metadata fresh: the topics it watches, and all brokers.
 
-A refresh is due when the last one is too old, when a topic is new, and when somebody saw a sign
-that things have changed. Many such signs at once make one request, and a cluster that cannot
-answer is asked ever more rarely.
+A refresh is due when the last one is too old, when a topic is new, and when a response shows that
+the metadata has changed. Many such requests at once make one refresh, and failures are retried with
+growing pauses.
 """
 
 from __future__ import annotations
@@ -24,7 +24,8 @@ from ottla.runtime.runtime import Runtime, Timer
 log = logging.getLogger("ottla.client")
 
 CREATION_IS_ASKED_FROM = 4
-"""Of Metadata: older ones create what is missing, where the broker allows it."""
+"""From this version on, Metadata says whether to create topics; older versions create missing
+topics if the broker allows it."""
 
 Listener = Callable[[ClusterView], None]
 
@@ -38,10 +39,10 @@ class MetadataKeeper:
         start_over: Callable[[], None],
         settings: ClientSettings,
     ) -> None:
-        """`start_over` ends what is connected, before the cluster is sought anew."""
+        """`start_over` closes all connections before the cluster is bootstrapped again."""
         self.view = ClusterView(None, -1)
         self.failure: Exception | None = None
-        """Why the last refresh in the background failed; None if it did not."""
+        """The error of the last background refresh; None if it succeeded."""
         self._runtime = runtime
         self._any_broker = any_broker
         self._start_over = start_over
@@ -62,9 +63,10 @@ class MetadataKeeper:
         self._wake: asyncio.Event | None = None
         self._closed = False
 
-    # What to know
+    # Watching
 
     def watch(self, topics: Iterable[str], *, create_missing: bool = False) -> None:
+        """Keep these topics fresh in `view`. The first response comes soon, see `on_change`."""
         self._create_missing |= create_missing
         for topic in topics:
             if topic not in self._watched:
@@ -82,18 +84,23 @@ class MetadataKeeper:
             self.view = self.view.without(gone)
 
     def watch_all(self) -> None:
+        """Keep all topics of the cluster in `view`, for subscriptions by pattern."""
         if not self._watches_all:
             self._watches_all = True
             self.request_refresh()
 
     def unwatch_all(self) -> None:
+        """Undo `watch_all`. Topics that are watched by name stay watched."""
         self._watches_all = False
 
     def request_refresh(self) -> None:
+        """Refresh all watched topics soon; many calls make one request."""
         self._wanted = True
         self._work_soon()
 
     def on_change(self, callback: Listener) -> Callable[[], None]:
+        """Call `callback` with the view after each refresh. Returns a function that undoes it."""
+
         self._listeners.append(callback)
 
         def undo() -> None:
@@ -107,8 +114,9 @@ class MetadataKeeper:
         partition: TopicPartition,
         leader: int,
         leader_epoch: int,
-        endpoints: Iterable[Broker],
+        endpoints: Iterable[Broker] = (),
     ) -> None:
+        """Apply a new leader that a broker named in a response, without a metadata request."""
         view = self.view.with_leader(partition, leader, leader_epoch, endpoints)
         if view is not self.view:
             self.adopt(view)
@@ -120,12 +128,12 @@ class MetadataKeeper:
         if self._age_timer is not None:
             self._age_timer.cancel()
 
-    # Asking
+    # Requests
 
     async def refresh(
         self, topics: Iterable[str] | None = None, *, create_missing: bool = False
     ) -> ClusterView:
-        """Ask anew for these topics (None: all) and for the brokers; remembered in `view`."""
+        """Request these topics (None: all) and the brokers, and update `view`."""
         names = None if topics is None else list(topics)
         response = await self._ask(names, create_missing)
         if response.error_code == ErrorCode.REBOOTSTRAP_REQUIRED:
@@ -152,13 +160,13 @@ class MetadataKeeper:
         return await connection.request(request, version=version)
 
     def _forget_brokers(self) -> None:
-        """They may all be others by now (KIP-1102): seek the cluster as at first."""
+        """Bootstrap again, because all brokers may have been replaced (KIP-1102)."""
         self._fresh_at = self._runtime.clock.now()
         self._start_over()
         self.adopt(replace(self.view, brokers={}, controller_id=-1))
 
     def adopt(self, view: ClusterView) -> None:
-        """Know this from now on."""
+        """Replace the view, and call the listeners."""
         self.view = view
         self._tell()
 
@@ -169,7 +177,7 @@ class MetadataKeeper:
             except Exception:
                 log.exception("a listener for metadata failed")
 
-    # In the background
+    # Background refresh
 
     def _work_soon(self) -> None:
         if self._closed:
@@ -178,10 +186,10 @@ class MetadataKeeper:
             self._wake = asyncio.Event()
             self._task = asyncio.create_task(self._work(), name="metadata")
         if self._new and self._wake is not None:
-            self._wake.set()  # a new topic does not wait for the pause to end
+            self._wake.set()  # a new topic does not wait for the end of the pause
 
     async def _work(self) -> None:
-        """Ask until nothing is wanted any more."""
+        """Refresh until nothing is due any more."""
         assert self._wake is not None
         while (self._wanted or self._new) and not self._closed:
             if not self._new:
@@ -203,9 +211,7 @@ class MetadataKeeper:
         new, self._new = self._new, {}
         topics = self._watched if whole else new
         try:
-            await self.refresh(
-                None if self._watches_all else list(topics), create_missing=self._create_missing
-            )
+            await self._refresh_watched(topics)
         except Exception as error:
             self._failed(error)
         else:
@@ -218,18 +224,28 @@ class MetadataKeeper:
         pause_s = self._pauses.next_s(self._runtime.random)
         self._not_before = self._runtime.clock.now() + pause_s
 
+    async def _refresh_watched(self, topics: Iterable[str]) -> None:
+        """Refresh topics, then create missing ones: listeners must see that they were missing."""
+        names = None if self._watches_all else list(topics)
+        found = await self.refresh(names)
+        if not self._create_missing:
+            return
+        missing = [name for name in self._watched if _is_missing(found.topics.get(name))]
+        if missing:
+            await self.refresh(missing, create_missing=True)
+
     def _failed(self, error: Exception) -> None:
         log.debug("metadata could not be refreshed: %s", error)
         self.failure = error
         self._wanted = may_pass(error)
         if not self._wanted:
-            self._tell()  # whoever waits for an answer need not wait until his deadline
+            self._tell()  # waiting callers need not wait until their deadline
         stale_s = self._runtime.clock.now() - self._fresh_at
         if self._rebootstraps and self.view.brokers and stale_s > self._stale_max_s:
             self._forget_brokers()
 
     def _drop_unwatched(self, asked: Iterable[str]) -> None:
-        """Nobody may want to know any more what was asked for."""
+        """Drop topics from the view that were unwatched during the request."""
         gone = [name for name in asked if name not in self._watched]
         if gone and not self._watches_all:
             self.view = self.view.without(gone)
@@ -244,8 +260,12 @@ class MetadataKeeper:
         self._age_timer = self._runtime.call_later(self._max_age_s, self.request_refresh)
 
 
+def _is_missing(topic: Topic | None) -> bool:
+    return topic is not None and topic.error_code == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
+
+
 def may_settle(topic: Topic) -> bool:
-    """Whether asking again soon may tell more: a missing topic, a partition without leader."""
+    """True if a retry soon may return more: for a missing topic or a partition without leader."""
     if topic.error_code:
         return ErrorCode.of(topic.error_code).retriable
     return any(partition.leader < 0 for partition in topic.partitions)

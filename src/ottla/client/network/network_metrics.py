@@ -1,4 +1,4 @@
-"""What connections count, under Kafka's names."""
+"""Metrics of connections, under Kafka's names."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from ottla.client.metrics import Metrics
 
 
 class NetworkMetrics:
-    """Looked up once, since every request counts."""
+    """Looked up once, because every request updates them."""
 
     __slots__ = (
         "closed",

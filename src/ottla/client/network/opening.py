@@ -1,4 +1,4 @@
-"""From an address to a connection that is of use: reached, secured, introduced, signed in."""
+"""Opens a connection: connects, starts TLS, negotiates versions, authenticates."""
 
 from __future__ import annotations
 
@@ -33,7 +33,8 @@ async def open_connection(
     metrics: NetworkMetrics | None = None,
     **limits: int,
 ) -> Connection:
-    """Each step has `connect_timeout_ms`: a peer that accepts and is silent is given up too."""
+    """Open a connection. Each step has `connect_timeout_ms`, so that a peer that accepts but does
+    not answer is given up, too."""
     socket = await _reach(runtime, address, security, connect_timeout_ms)
     connection = Connection(
         runtime, socket, address, client_id=client_id, metrics=metrics, **limits
@@ -57,13 +58,13 @@ async def _reach(runtime: Runtime, address: Address, security: Security, timeout
         async with asyncio.timeout(timeout_ms / 1000):
             return await security.secured(await runtime.network.connect(*address), address)
     except TimeoutError:
-        raise Unreachable(address, f"no answer within {timeout_ms} ms") from None
+        raise Unreachable(address, f"no answer within {timeout_ms} ms", timed_out=True) from None
     except OSError as error:
         raise Unreachable(address, reason_of(error)) from error
 
 
 async def _negotiate(connection: Connection, timeout_ms: int) -> None:
-    """Ask which versions the broker serves."""
+    """Ask for the versions that the broker supports."""
     version = connection.versions.pick(ApiKey.API_VERSIONS, connection.address)
     response = await _ask_versions(connection, version, timeout_ms)
     if response.error_code == ErrorCode.UNSUPPORTED_VERSION:
@@ -83,7 +84,7 @@ async def _ask_versions(connection: Connection, version: int, timeout_ms: int) -
 
 
 def _decode_api_versions(version: int) -> Decode:
-    """A broker that does not know our version answers in version 0, error code first."""
+    """A broker that does not support our version responds in version 0, error code first."""
     from ottla.protocol.messages.api_versions import ApiVersionsResponse
 
     def decode(frame: Buffer, position: int) -> tuple[Any, int]:

@@ -1,4 +1,4 @@
-"""Bytes on their way to the kernel, which takes them when it has room."""
+"""Sends bytes, and keeps those that the kernel has no room for yet."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Outgoing:
         self._drained: asyncio.Future[None] | None = None
 
     def __bool__(self) -> bool:
-        """Whether something is left to send."""
+        """True if bytes are left to send."""
         return bool(self._unsent)
 
     def push(self, frame: list[Buffer]) -> None:
@@ -36,7 +36,7 @@ class Outgoing:
         self._wake()
 
     async def drained(self) -> None:
-        """Return when the kernel has taken every byte, or never will."""
+        """Wait until the kernel has taken every byte, or the connection has failed."""
         if self._unsent:
             if self._drained is None or self._drained.done():
                 self._drained = asyncio.get_running_loop().create_future()
@@ -63,7 +63,7 @@ class Outgoing:
 
 
 def _after(buffers: list[Buffer], sent: int) -> list[Buffer]:
-    """What is left of `buffers` after their first `sent` bytes."""
+    """Return what is left of `buffers` after their first `sent` bytes."""
     for index, buffer in enumerate(buffers):
         if sent < len(buffer):
             return [memoryview(buffer)[sent:], *buffers[index + 1 :]]

@@ -1,8 +1,8 @@
-"""The open connections of a client: one for each broker and purpose, made when first needed.
+"""The open connections of a client: one per broker and purpose, opened when first needed.
 
-Answers come in the order of requests, so what may wait long has a connection of its own: a fetch
-must not hold up a produce request, nor either of them a heartbeat. A broker that cannot be reached
-is left alone for a while that grows with every failure.
+Responses come in the order of requests, so requests that may wait long have their own connection: a
+fetch must not delay a produce request, nor either of them a heartbeat. After a failed connection a
+broker is not tried for a while, which grows with every failure.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from typing import Literal, TypeVar
 from ottla.client.errors import Address, IllegalState
 from ottla.client.network.backoff import Pauses
 from ottla.client.network.connection import Connection
+from ottla.client.network.silence import SilentAddresses
 from ottla.runtime.runtime import Runtime, Timer
 
 Purpose = Literal["main", "fetch", "coordinator"]
@@ -38,18 +39,19 @@ class Pool:
         self._open: dict[tuple[int, str], Connection] = {}
         self._dialing: dict[tuple[int, str], asyncio.Task[Connection]] = {}
         self._retry: dict[int, _Retry] = {}
+        self._silent = SilentAddresses(runtime)
         self._sweeper: Timer | None = None
         self._closed = False
 
     def get(self, node_id: int, purpose: Purpose = "main") -> Connection | None:
-        """The open connection, if there is one."""
+        """Return the open connection, if there is one."""
         connection = self._open.get((node_id, purpose))
         if connection is None or connection.failure is not None:
             return None
         return connection
 
     def least_loaded(self) -> Connection | None:
-        """Of those for everything: the one with the fewest open requests."""
+        """Return the "main" connection that is least throttled, then with the fewest requests."""
         ready = [
             connection
             for (_, purpose), connection in self._open.items()
@@ -67,7 +69,7 @@ class Pool:
     async def connect(
         self, node_id: int, address: Address, purpose: Purpose = "main"
     ) -> Connection:
-        """The open connection, or a new one; those who ask while it is made share the attempt."""
+        """Return the open connection, or open one; concurrent callers share the attempt."""
         if (connection := self.get(node_id, purpose)) is not None:
             return connection
         if self._closed:
@@ -86,7 +88,8 @@ class Pool:
         if retry is not None and (wait_s := retry.at - self._runtime.clock.now()) > 0:
             await asyncio.sleep(wait_s)
         try:
-            connection = await self._dial(address)
+            with self._silent.watch(address):
+                connection = await self._dial(address)
         except Exception:
             self._back_off(node_id)
             raise
@@ -105,16 +108,16 @@ class Pool:
         if self._dialing.get(key) is task:
             del self._dialing[key]
         if not task.cancelled():
-            task.exception()  # looked at, though every caller may have given up
+            task.exception()  # marks it as retrieved: every caller may have given up
 
     def retire(self, node_id: int) -> None:
-        """The broker has moved: new requests go to its new address, old ones may end."""
+        """Close connections to a broker that has moved once their pending requests are answered."""
         self._retry.pop(node_id, None)
         for key in [key for key in self._open if key[0] == node_id]:
             self._open.pop(key).close_when_idle()
 
     def retire_all(self) -> None:
-        """Whatever was known of brokers may be wrong: begin anew."""
+        """Close all connections in this way, because all known addresses may be wrong."""
         for node_id in {node_id for node_id, _ in self._open} | self._retry.keys():
             self.retire(node_id)
 
@@ -148,7 +151,7 @@ class Pool:
 
 
 async def shared(task: asyncio.Task[T]) -> T:
-    """One caller that gives up does not take an attempt from the others."""
+    """Wait for a shared task. A cancelled caller does not cancel it for the others."""
     try:
         return await asyncio.shield(task)
     except asyncio.CancelledError:
@@ -159,7 +162,7 @@ async def shared(task: asyncio.Task[T]) -> T:
 
 
 class _Retry:
-    """When a broker that failed may be tried again."""
+    """The time of the next attempt to reach a broker that failed."""
 
     __slots__ = ("at", "pauses")
 

@@ -1,4 +1,4 @@
-"""Signing in over a connection, and again before the broker's patience ends (KIP-368)."""
+"""Authenticates a connection by SASL, again before the session expires (KIP-368)."""
 
 from __future__ import annotations
 
@@ -21,15 +21,16 @@ from ottla.protocol.errors import ErrorCode, KafkaError
 from ottla.runtime.runtime import Runtime
 
 FRAMED_FROM = 1
-"""Of SaslHandshake: since then what follows travels in requests, and errors have names."""
+"""From this version of SaslHandshake on, tokens are sent in requests, and errors have codes."""
 STEPS_MAX = 8
 RENEW_AFTER_PART = 0.85
 RENEW_SPREAD_PART = 0.10
-"""Of a session's life: clients that signed in together do not come back together."""
+"""The random part of a session's lifetime, so that clients that authenticated together do not do
+it again together."""
 
 
 class SignIn:
-    """Who we are, on one connection."""
+    """The authentication of one connection."""
 
     def __init__(
         self,
@@ -72,7 +73,7 @@ class SignIn:
             raise KafkaError(code)
 
     async def _authenticate(self) -> int:
-        """The broker gives the session so many milliseconds; 0: for ever."""
+        """Authenticate, and return the session's lifetime in ms; 0 if it is unlimited."""
         mechanism = await self._prepare()
         message: bytes | None = mechanism.begin()
         lifetime_ms = 0
@@ -88,7 +89,7 @@ class SignIn:
         raise self._refused("it does not come to an end")
 
     async def _prepare(self) -> Mechanism:
-        """Only a token is work of others: of the application, and of whom it asks."""
+        """Begin the mechanism. Only a token provider, which is application code, can take long."""
         address = self._connection.address
         try:
             async with asyncio.timeout(self._timeout_ms / 1000):
@@ -120,7 +121,7 @@ class SignIn:
     def _refused(self, cause: str) -> AuthenticationFailed:
         return AuthenticationFailed(self._connection.address, self._mechanism, cause)
 
-    # Again
+    # Reauthentication
 
     def _renew_within(self, lifetime_ms: int) -> None:
         part = RENEW_AFTER_PART + RENEW_SPREAD_PART * self._runtime.random.random()
@@ -128,7 +129,8 @@ class SignIn:
         self._connection.renew = self._renew
 
     def _renew(self) -> None:
-        """Called before a request is sent: it waits, for brokers take nothing in between."""
+        """Called before a request is sent, which then waits: brokers accept no other requests
+        during authentication."""
         self._connection.renew_at = inf
         self._connection.hold()
         self._renewing = asyncio.create_task(self._run_again(), name="sign in again")

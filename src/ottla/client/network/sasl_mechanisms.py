@@ -1,4 +1,4 @@
-"""Ways to show who we are: what each says first, and how it answers the broker."""
+"""SASL mechanisms: their first message, and their replies to the broker."""
 
 from __future__ import annotations
 
@@ -16,19 +16,19 @@ NONCE_BYTES = 24
 
 
 class Refused(Exception):
-    """The broker said no in the language of the mechanism."""
+    """The broker refused in the mechanism's own messages."""
 
 
 class Mechanism(Protocol):
     def begin(self) -> bytes: ...
 
     def reply(self, challenge: bytes) -> bytes | None:
-        """The next message; None when nothing is left to say. Raises `Refused`."""
+        """Return the next message; None when the exchange is complete. Raises `Refused`."""
         ...
 
 
 BeginSignIn = Callable[[Runtime], Awaitable[Mechanism]]
-"""A mechanism serves one sign-in: nonces and tokens are used once."""
+"""Returns a mechanism for one authentication: nonces and tokens are used once."""
 
 
 class Plain:
@@ -75,7 +75,8 @@ class OauthBearer:
 
 
 def mechanism_of(settings: ClientSettings) -> BeginSignIn:
-    """What begins each sign-in; `BadSetting` where something is missing for it."""
+    """Return a function that begins each authentication. Raises `BadSetting` if a setting is
+    missing."""
     name = settings.sasl_mechanism
     if name == "OAUTHBEARER":
         provider = settings.sasl_oauth_token_provider
@@ -100,7 +101,7 @@ def mechanism_of(settings: ClientSettings) -> BeginSignIn:
 
 
 async def _oauth(runtime: Runtime, provider: Callable[[], Any]) -> Mechanism:
-    """A plain function may well ask a server for the token: it gets a thread to wait in."""
+    """Get a token. A plain function runs in a thread, because it may ask a server."""
     if inspect.iscoroutinefunction(provider):
         token = await provider()
     else:

@@ -1,6 +1,6 @@
-"""SCRAM (RFC 5802, RFC 7677): showing that both sides know a password, without sending it.
+"""SCRAM (RFC 5802, RFC 7677): proves that both sides know a password, without sending it.
 
-Pure: messages in, messages out. As in Kafka, names and passwords are taken as their UTF-8 bytes.
+It is pure: messages in, messages out. As in Kafka, names and passwords are used as UTF-8 bytes.
 """
 
 from __future__ import annotations
@@ -12,17 +12,17 @@ from binascii import Error as NotBase64
 
 ITERATIONS_MIN = 4_096
 ITERATIONS_MAX = 1_000_000
-"""Each costs time on this side: a peer must not be able to ask for hours of it."""
+"""Each iteration costs time here: a peer must not be able to demand hours of work."""
 
 NO_CHANNEL_BINDING = "n,,"
 
 
 class ScramRefused(Exception):
-    """The server does not accept us, or does not show that it knows the password."""
+    """The server refuses the client, or does not prove that it knows the password."""
 
 
 class ScramClient:
-    """`first`, then `final` with the server's answer, then `check` with its last word."""
+    """Call `first`, then `final` with the server's first message, then `check` with its last."""
 
     def __init__(self, hash_name: str, username: str, password: str, nonce: str) -> None:
         self._hash_name = hash_name

@@ -1,4 +1,4 @@
-"""How connections are secured: encrypted or not, with or without a sign-in."""
+"""Secures connections: with or without TLS, with or without SASL."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ class Security:
 
     @classmethod
     def of(cls, settings: ClientSettings) -> Security:
-        """Reads the files that the settings name, once for all connections."""
+        """Read the files that the settings name, once for all connections."""
         signs_in = settings.security_protocol.startswith("SASL_")
         return cls(
             _context(settings) if settings.security_protocol.endswith("SSL") else None,
@@ -47,7 +47,7 @@ class Security:
 
     @property
     def hint_before_answer(self) -> str:
-        """What it may mean that the broker closes a connection without any answer."""
+        """A likely cause if the broker closes a connection without any response."""
         if self.context is not None:
             return "a listener that wants a certificate of this client does so: see ssl_certfile"
         return "a listener that wants TLS does so: is security_protocol right?"

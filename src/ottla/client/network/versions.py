@@ -1,4 +1,4 @@
-"""Which version of a request to speak: the newest stable one that both sides know."""
+"""Picks the version of a request: the newest stable one that both sides support."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ottla.protocol.apis import ApiKey, api
 
 
 class Versions:
-    """What one broker serves: API key to (lowest, highest)."""
+    """The versions that one broker supports: API key to (lowest, highest)."""
 
     def __init__(
         self,
@@ -30,7 +30,7 @@ class Versions:
         )
 
     def feature(self, name: str) -> int:
-        """The level of a feature that the whole cluster has agreed on; 0 if it has not."""
+        """Return the finalized level of a feature; 0 if there is none."""
         return self._features.get(name, 0)
 
     def pick(self, api_key: int, address: Address) -> int:
@@ -44,7 +44,7 @@ class Versions:
         return low <= high and version <= high
 
     def common_api_versions(self, address: Address) -> int:
-        """After an UNSUPPORTED_VERSION answer, which may list nothing at all: then version 0."""
+        """Return the version after an UNSUPPORTED_VERSION response; 0 if that lists no versions."""
         if ApiKey.API_VERSIONS not in self.served:
             return 0
         return self._highest_common(ApiKey.API_VERSIONS, address)
@@ -64,7 +64,7 @@ class Versions:
 
 @cache
 def known_versions(api_key: int) -> tuple[int, int]:
-    """The stable versions we know: a version still in the making may change its bytes."""
+    """Return the range of stable versions: an unstable version may still change its format."""
     known = api(api_key)
     return known.versions[0], known.latest_stable
 

@@ -1,1 +1,1 @@
-"""Sending records: serialize, partition, accumulate, compress, send."""
+"""The producer: serializes, partitions, accumulates, compresses and sends records."""

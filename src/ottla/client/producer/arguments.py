@@ -1,11 +1,11 @@
-"""What `send` was given, looked at before anything is remembered of it."""
+"""Checks the arguments of `send` before any of them is stored."""
 
 from __future__ import annotations
 
 from typing import Any
 
 TOPIC_LENGTH_MAX = 249
-"""Of Kafka: a longer name can be that of no topic."""
+"""Kafka's limit: no topic has a longer name."""
 HEADERS_FORM = "headers are pairs of a name and bytes, as in [('trace', b'7f')], or a dict of them"
 
 
@@ -22,7 +22,7 @@ def check_topic(topic: Any) -> None:
 
 
 def check_partition(partition: Any) -> None:
-    """Of any type of whole numbers, also of those of numpy."""
+    """Accept any integer type, such as those of numpy."""
     if not hasattr(partition, "__index__"):
         raise TypeError(f"partition is {partition!r}, not a number: give an int, or None for any")
 

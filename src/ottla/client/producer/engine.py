@@ -1,19 +1,19 @@
-"""The pieces of a running producer, put together: intake -> accumulator -> sender -> delivery."""
+"""Connects the parts of a running producer: intake -> accumulator -> sender -> delivery."""
 
 from __future__ import annotations
 
 import asyncio
 
 from ottla.client.network.cluster import Cluster
-from ottla.client.producer.batch import ProducerBatch
-from ottla.client.producer.idempotence import IdempotentIdentity
-from ottla.client.producer.identity import IdentityKeeper, Nobody
+from ottla.client.producer.batching.batch import ProducerBatch
 from ottla.client.producer.intake import Intake
 from ottla.client.producer.interceptors import Interceptors
 from ottla.client.producer.producer_metrics import ProducerMetrics
-from ottla.client.producer.routes import Routes
-from ottla.client.producer.sender import Sender
-from ottla.client.producer.transaction_manager import TransactionManager
+from ottla.client.producer.routing.routes import Routes
+from ottla.client.producer.sending.idempotence import IdempotentIdentity
+from ottla.client.producer.sending.identity import IdentityKeeper, Nobody
+from ottla.client.producer.sending.sender import Sender
+from ottla.client.producer.transactions.manager import TransactionManager
 from ottla.client.settings.producer import ProducerSettings
 
 
@@ -43,8 +43,8 @@ class Engine:
 
     def _make_keeper(self) -> IdentityKeeper:
         if self.settings.transactional_id is not None:
-            self.transactions = TransactionManager(self.cluster, self.settings, self.sender)
-            return self.transactions
+            self.transactions = TransactionManager(self.cluster, self.settings, self.sender.outbox)
+            return self.transactions.keeper
         if self.settings.is_idempotent:
             return IdempotentIdentity(
                 self.cluster,
@@ -55,15 +55,15 @@ class Engine:
         return Nobody()
 
     async def flush(self) -> None:
-        """Return when each record given so far has its outcome, and those who wait know it."""
+        """Wait until each record given so far has its outcome, and waiting callers have seen it."""
         clock = self.cluster.runtime.clock
         began = clock.now()
-        await self.sender.flush()
+        await self.sender.outbox.flush()
         await asyncio.sleep(0)
         self.metrics.flush_ns.add(int((clock.now() - began) * 1e9))
 
     async def send_batch(self, batch: ProducerBatch) -> None:
-        """Take a whole batch; waits for room, and lets the loop run."""
+        """Send a whole batch: wait for room, then yield to the event loop."""
         self.intake.check_open()
         topic, partition = batch.partition
         deadline = self.cluster.runtime.clock.now() + self.settings.max_block_ms / 1000
@@ -82,11 +82,12 @@ class Engine:
         return frozenset(range(route.count))
 
     def give_up(self) -> None:
-        """What has no outcome yet fails; whoever waits for it, a `close` too, goes on."""
+        """Fail all records without an outcome, so that tasks that wait for them, such as `close`,
+        continue."""
         self.sender.give_up_for_closing()
 
     async def close(self, timeout_ms: float | None, *, deliver: bool = True) -> None:
-        """End in order; after `timeout_ms`, or without `deliver`, what is left fails.
+        """Flush and close; after `timeout_ms`, or without `deliver`, remaining records fail.
 
         An open transaction is aborted in any case.
         """
@@ -105,6 +106,8 @@ class Engine:
         finally:
             self.give_up()
             await self.sender.stop()
+            if self.transactions is not None:
+                await self.transactions.close(0)
             await self.keeper.close(0)
             self.routes.close()
             await asyncio.sleep(0)

@@ -1,7 +1,7 @@
-"""The way in: from what the application gives to `send` to a place in a batch.
+"""Takes records from `send` and puts them into batches.
 
-`try_send` is run for every record and neither waits nor makes a future. Whatever it cannot do at
-once (metadata, room in the buffer, interceptors) it leaves to `send`.
+`try_send` runs for every record; it neither waits nor creates a future. If it cannot take a record
+at once (metadata, room in the buffer, interceptors), it leaves it to `send`.
 """
 
 from __future__ import annotations
@@ -17,15 +17,15 @@ from ottla.client.errors import (
     RecordTooLarge,
     TopicMissing,
 )
-from ottla.client.producer.accumulator import Accumulator
 from ottla.client.producer.arguments import bad_headers, check_callback, check_partition
-from ottla.client.producer.batch import OnDelivery
-from ottla.client.producer.identity import IdentityKeeper
+from ottla.client.producer.batching.accumulator import Accumulator
+from ottla.client.producer.batching.batch import OnDelivery
 from ottla.client.producer.interceptors import Interceptors, ProducerRecord
-from ottla.client.producer.partitioners import StickyChoice
-from ottla.client.producer.routes import Routes
+from ottla.client.producer.routing.partitioners import StickyChoice
+from ottla.client.producer.routing.routes import Routes
+from ottla.client.producer.routing.topic_route import TopicRoute
+from ottla.client.producer.sending.identity import IdentityKeeper
 from ottla.client.producer.sent import Sent
-from ottla.client.producer.topic_route import TopicRoute
 from ottla.client.serializers import serializer_of
 from ottla.client.settings.producer import ProducerSettings
 from ottla.records.engine import murmur2, record_size_max
@@ -36,10 +36,10 @@ Pairs = Sequence[tuple[str, bytes | None]]
 Headers = Iterable[tuple[str, bytes | None]] | Mapping[str, bytes | None]
 
 RECORD_OVERHEAD_MAX = 36
-"""What a record takes beside key, value and headers, at most: lengths, attributes, deltas."""
+"""The most a record takes besides key, value and headers: lengths, attributes, deltas."""
 HEADER_OVERHEAD_MAX = 10
 RECORDS_BETWEEN_YIELDS = 256
-"""An application that only ever sends must not starve the loop that does the sending."""
+"""An application that only sends must not starve the event loop, which does the sending."""
 NO_HEADERS: Pairs = ()
 _POSITIVE = 0x7FFFFFFF
 
@@ -69,13 +69,14 @@ class Intake:
         self._serializes = not (self._serialize_key is None and self._serialize_value is None)
         self._size_max = min(settings.max_request_size, settings.buffer_memory) - HEADER_SIZE
         self._fast: dict[str, TopicRoute] = {} if interceptors else routes.usable
-        """What `try_send` knows; with interceptors nothing, so that each record is seen once."""
+        """Routes that `try_send` may use; empty if there are interceptors, so that each record
+        passes them once."""
         self.should_yield = False
-        """Whether the caller should let the loop run, now that a record is taken."""
+        """True if the caller should yield to the event loop after this record."""
         self._is_closed = False
         self._loop = asyncio.get_running_loop()
 
-    # At once
+    # Without waiting
 
     def try_send(
         self,
@@ -88,9 +89,9 @@ class Intake:
         on_delivery: OnDelivery | None,
         prepared: TopicRoute | None = None,
     ) -> Sent | None:
-        """Take the record; None if that needs waiting, which is for `send`.
+        """Take the record. Return None if that needs waiting, which `send` does.
 
-        With `prepared` nothing more needs to be waited for, and the record is serialized.
+        With `prepared`, nothing needs waiting any more, and the record is already serialized.
         """
         route = prepared
         if route is None:
@@ -210,7 +211,7 @@ class Intake:
         timestamp_ms: int | None,
         on_delivery: OnDelivery | None,
     ) -> Sent:
-        """Take the record, whatever that needs, within `max_block_ms`."""
+        """Take the record, waiting for what it needs, within `max_block_ms`."""
         if partition is not None:
             check_partition(partition)
         if on_delivery is not None:
@@ -242,20 +243,20 @@ class Intake:
         if size > self._memory.free or self._memory.waiting:
             self._accumulator.send_all_now()
             await self._memory.reserve(size, (deadline - self._clock.now()) * 1000)
-            # Given back and taken within one step of the loop: nobody gets ahead.
+            # Released and taken within one step of the loop, so that no other caller gets it.
             self._memory.free += size
         try:
             self.check_open()
             rest = (record.partition, record.timestamp_ms, on_delivery)
             sent = self.try_send(record.topic, value, key, headers, *rest, prepared=route)
         finally:
-            self._memory.release(0)  # what was not needed is for the next in line
-        if sent is None:  # the topic was made anew meanwhile, with fewer partitions
+            self._memory.release(0)  # memory that was not needed goes to the next in line
+        if sent is None:  # the topic was created again meanwhile, with fewer partitions
             raise TopicMissing(record.topic, record.partition)
         return sent
 
     def _measured(self, key: Any, value: Any, headers: Pairs) -> int:
-        """How much memory the record needs, if it opens a batch; raises if it is no record."""
+        """Return the memory that the record needs if it opens a batch. Raises if it is invalid."""
         if key is not None:
             key = plain_bytes(key, "key")
         if value is not None:
@@ -266,7 +267,7 @@ class Intake:
         return size + HEADER_SIZE
 
     def check_loop(self) -> None:
-        """On another loop than its own the producer would wait for ever."""
+        """Raise on another event loop than its own, where the producer would wait for ever."""
         if asyncio.get_running_loop() is not self._loop:
             raise IllegalState(
                 "this producer was made on another event loop; start and use it on the same one"
@@ -280,14 +281,14 @@ class Intake:
             self._check_send()
 
     def close(self) -> None:
-        """Take nothing more; whoever waits to give something is told."""
+        """Take no more records; callers that wait for room get `ProducerClosed`."""
         self._is_closed = True
         self._fast = {}
         self._memory.fail_all(ProducerClosed())
 
 
 def plain_bytes(value: Any, what: str) -> bytes | bytearray | memoryview:
-    """What `len` tells the size of."""
+    """Return a bytes-like object whose `len` is its size in bytes."""
     if isinstance(value, (bytes, bytearray)):
         return value
     if isinstance(value, memoryview):
@@ -306,7 +307,7 @@ def header_pairs(headers: Headers) -> Pairs:
 
 
 def headers_size(headers: Pairs) -> int:
-    """At most; names are counted as if each character took four bytes."""
+    """Return an upper bound: each character of a name counts as four bytes."""
     size = 0
     for pair in headers:
         try:

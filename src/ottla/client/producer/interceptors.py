@@ -1,7 +1,7 @@
-"""Code of others that sees every record before it is serialized, and every outcome.
+"""Interceptors: they see every record before it is serialized, and every outcome.
 
-What an interceptor raises is logged and otherwise ignored: it can watch and change records, but
-not keep them from being sent.
+Exceptions of an interceptor are logged and otherwise ignored: it can watch and change records, but
+not prevent sending them.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ log = logging.getLogger("ottla.client")
 
 
 class ProducerRecord(NamedTuple):
-    """What the application gave to `send`; change it with `_replace`."""
+    """A record as given to `send`; change it with `_replace`."""
 
     topic: str
     value: Any
@@ -28,18 +28,18 @@ class ProducerRecord(NamedTuple):
 
 class ProducerInterceptor(Protocol):
     def on_send(self, record: ProducerRecord) -> ProducerRecord:
-        """Before serializing; what is returned is sent."""
+        """Called before serialization; the returned record is sent."""
         ...
 
     def on_acknowledgement(self, metadata: RecordMetadata | None, error: Exception | None) -> None:
-        """The outcome: one of the two is None. Runs on the event loop, so it must be quick."""
+        """Called with the outcome; one of the two is None. Runs on the event loop: be quick."""
         ...
 
     def close(self) -> None: ...
 
 
 class Interceptors:
-    """All of a producer, called in order."""
+    """The interceptors of a producer, called in order."""
 
     def __init__(self, interceptors: Sequence[ProducerInterceptor]) -> None:
         self._all = list(interceptors)
@@ -48,7 +48,7 @@ class Interceptors:
         return bool(self._all)
 
     def on_send(self, record: ProducerRecord) -> ProducerRecord:
-        """Each sees what the one before made of it; one that fails changes nothing."""
+        """Pass the record through all interceptors; one that raises changes nothing."""
         for interceptor in self._all:
             try:
                 record = interceptor.on_send(record)

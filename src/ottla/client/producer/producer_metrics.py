@@ -1,11 +1,11 @@
-"""What a producer counts, under the names that Kafka's client gives them."""
+"""Metrics of the producer, under the names of Kafka's client."""
 
 from __future__ import annotations
 
 from ottla.client.metrics import Metrics
-from ottla.client.producer.batch import ProducerBatch
-from ottla.client.producer.memory import BufferMemory
-from ottla.client.producer.requests import Load
+from ottla.client.producer.batching.batch import ProducerBatch
+from ottla.client.producer.batching.memory import BufferMemory
+from ottla.client.producer.sending.requests import Load
 from ottla.runtime.clock import Clock
 
 
@@ -36,7 +36,7 @@ class ProducerMetrics:
         gauge("bufferpool-wait-ratio", lambda: min(1.0, memory.waited_s / self._age_s()))
 
     def posted(self, load: Load) -> None:
-        """A request has left."""
+        """Count a request that was sent."""
         count = 0
         for batch in load.batches:
             count += batch.count

@@ -1,4 +1,4 @@
-"""What `send` returns: the outcome of one record, for whoever wants it."""
+"""The result of `send`: gives access to the outcome of one record."""
 
 from __future__ import annotations
 
@@ -6,12 +6,12 @@ from asyncio import InvalidStateError
 from collections.abc import Callable, Generator
 from typing import Any
 
-from ottla.client.producer.batch import Observer, OnDelivery, ProducerBatch
+from ottla.client.producer.batching.batch import Observer, OnDelivery, ProducerBatch
 from ottla.client.values import RecordMetadata
 
 
 class Sent:
-    """`await` it for the `RecordMetadata`, or for the error; several tasks may, at any time."""
+    """`await` it for the `RecordMetadata` or the error; several tasks may do so, at any time."""
 
     __slots__ = ("_batch", "_index", "_timestamp")
 
@@ -24,10 +24,10 @@ class Sent:
         return self._batch.done or self._batch.where(self._index)[0].done
 
     def result(self) -> RecordMetadata:
-        """Where the record went; raises if it did not arrive, or if that is not known yet."""
+        """Return the record's metadata. Raises if it was not delivered, or has no outcome yet."""
         outcome = self._outcome()
         if isinstance(outcome, Exception):
-            # Else every caller would add to the traceback of the ones before.
+            # Otherwise every caller would add to the traceback of earlier ones.
             raise outcome.with_traceback(None)
         return outcome
 
@@ -36,7 +36,7 @@ class Sent:
         return outcome if isinstance(outcome, Exception) else None
 
     def add_done_callback(self, callback: Callable[[Sent], object]) -> None:
-        """Call back with this object; at once if it is done."""
+        """Call `callback` with this object; at once if it is done."""
         batch, index = self._batch.where(self._index)
         if batch.done:
             batch.mark_seen(index)
@@ -45,13 +45,13 @@ class Sent:
             self.on_delivery(lambda *_: callback(self))
 
     def on_delivery(self, call: OnDelivery) -> None:
-        """Call with the metadata or the error; somebody looks at the outcome then."""
+        """Call with the metadata or the error; the outcome then counts as seen."""
         batch, index = self._batch.where(self._index)
         batch.mark_seen(index)
         self.observe(call)
 
     def observe(self, call: OnDelivery) -> None:
-        """Call likewise, for somebody who is not the application."""
+        """Call in the same way, without marking the outcome as seen."""
         batch, index = self._batch.where(self._index)
         batch.observe(Observer(index, self._timestamp, call))
 

@@ -1,4 +1,4 @@
-"""From the options a caller names to complete, checked settings."""
+"""Turns a caller's options into complete, checked settings."""
 
 from __future__ import annotations
 
@@ -15,9 +15,10 @@ INT32_MAX = (1 << 31) - 1
 
 
 def settings_from(kind: type[S], options: Mapping[str, Any]) -> S:
-    """An instance of the dataclass `kind`; unknown names and values out of range are named.
+    """Return an instance of the dataclass `kind`; unknown names and invalid values raise.
 
-    As in Kafka, numbers and truths may be texts: they often come from a file or the environment.
+    As in Kafka, numbers and booleans may be strings: they often come from a file or the
+    environment.
     """
     declared = {field.name: str(field.type) for field in fields(kind)}  # type: ignore[arg-type]
     for name in options:
@@ -27,7 +28,7 @@ def settings_from(kind: type[S], options: Mapping[str, Any]) -> S:
 
 
 def with_underscores(config: Mapping[str, Any]) -> dict[str, Any]:
-    """Kafka's own spelling as keyword arguments: {"linger.ms": 5} is linger_ms=5."""
+    """Turn Kafka's own names into keyword arguments: {"linger.ms": 5} is linger_ms=5."""
     return {name.replace(".", "_"): value for name, value in config.items()}
 
 
@@ -40,7 +41,7 @@ def _unknown(name: str, known: set[str]) -> str:
 
 
 def read(name: str, declared: str, value: Any) -> Any:
-    """The value as the declaration wants it; what is not a plain type is checked elsewhere."""
+    """Convert a value to its declared type; other than plain types are checked elsewhere."""
     kinds = {kind.strip() for kind in declared.split("|")}
     if value is None and "None" not in kinds and kinds & _PLAIN.keys():
         raise BadSetting(name, "it cannot be None; leave it out for the default")
@@ -97,7 +98,7 @@ _PLAIN: dict[str, Callable[[str, object], object]] = {
 
 
 def check_all(name: str, values: object, methods: tuple[str, ...]) -> None:
-    """A list of objects, each of which can do at least one of what it is there for."""
+    """Check a list of objects, each of which must have at least one of the methods."""
     if isinstance(values, (str, bytes)) or not isinstance(values, Iterable):
         raise BadSetting(name, f"{values!r} is not a list")
     for value in values:

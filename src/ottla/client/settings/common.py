@@ -1,4 +1,4 @@
-"""What every client can be told: where the cluster is, how patient to be, how to sign in."""
+"""Settings of all clients: the cluster's address, timeouts, TLS and authentication."""
 
 from __future__ import annotations
 
@@ -54,21 +54,21 @@ class ClientSettings:
     client_id: str = "ottla"
     """The name that brokers see in logs, quotas and group listings."""
     client_rack: str = ""
-    """Where this client runs. Brokers with a matching `broker.rack` serve its reads (KIP-392)."""
+    """The rack of this client. Brokers with a matching `broker.rack` serve its reads (KIP-392)."""
     request_timeout_ms: int = 30_000
-    """How long one request may go unanswered before its connection is given up."""
+    """How long a request may go without a response before its connection is closed."""
     default_api_timeout_ms: int = 60_000
-    """How long a call that asks the cluster keeps trying."""
+    """How long a call that asks the cluster is retried."""
     metadata_max_age_ms: int = 300_000
-    """How old knowledge of topics and leaders may grow."""
+    """The age at which metadata of topics and leaders is refreshed."""
     metadata_recovery_strategy: Literal["rebootstrap", "none"] = "rebootstrap"
-    """When no known broker can be reached: `rebootstrap` goes back to bootstrap_servers."""
+    """If no known broker can be reached: `rebootstrap` uses bootstrap_servers again."""
     metadata_recovery_rebootstrap_trigger_ms: int = 300_000
-    """After so long without fresh metadata all brokers are forgotten, and sought anew."""
+    """After this long without fresh metadata all brokers are forgotten, and looked up again."""
     connections_max_idle_ms: int = 540_000
-    """Connections that nobody used for so long are closed."""
+    """Connections that were not used for this long are closed."""
     reconnect_backoff_ms: int = 50
-    """The pause before a broker is tried again after a failed connection; doubles each time."""
+    """The pause before reconnecting to a broker after a failed connection; doubles each time."""
     reconnect_backoff_max_ms: int = 1_000
     """The longest such pause."""
     retry_backoff_ms: int = 100
@@ -76,21 +76,21 @@ class ClientSettings:
     retry_backoff_max_ms: int = 1_000
     """The longest such pause."""
     socket_connection_setup_timeout_ms: int = 10_000
-    """How long making a connection may take, TLS included."""
+    """How long opening a connection may take, including TLS."""
     security_protocol: SecurityProtocol = "PLAINTEXT"
     """PLAINTEXT, SSL, SASL_PLAINTEXT or SASL_SSL."""
     ssl_context: SSLContext | None = None
-    """A context of your own; then the other `ssl_` settings are not looked at."""
+    """Your own context; the other `ssl_` settings are then ignored."""
     ssl_cafile: str | None = None
-    """The certificates to trust (PEM); the system's if left out."""
+    """The certificates to trust (PEM); by default the system's."""
     ssl_certfile: str | None = None
-    """This client's own certificate (PEM), where brokers ask for one."""
+    """This client's own certificate (PEM), if brokers require one."""
     ssl_keyfile: str | None = None
-    """The key to it (PEM)."""
+    """The certificate's key (PEM)."""
     ssl_password: str | None = None
     """The key's password."""
     ssl_check_hostname: bool = True
-    """Whether the broker's certificate must be for the host that was asked for."""
+    """Whether the broker's certificate must match the host name."""
     sasl_mechanism: SaslMechanism = "PLAIN"
     """PLAIN, SCRAM-SHA-256, SCRAM-SHA-512 or OAUTHBEARER."""
     sasl_username: str | None = None
@@ -98,7 +98,8 @@ class ClientSettings:
     sasl_password: str | None = None
     """For PLAIN and SCRAM."""
     sasl_oauth_token_provider: Callable[[], Any] | None = None
-    """For OAUTHBEARER: called, or awaited, for a token whenever one is needed."""
+    """For OAUTHBEARER: a function or coroutine function that returns a token; called whenever one
+    is needed."""
 
     def __post_init__(self) -> None:
         self._check_bootstrap()

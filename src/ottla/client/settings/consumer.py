@@ -1,4 +1,4 @@
-"""What a consumer can be told."""
+"""Settings of the consumer."""
 
 from __future__ import annotations
 
@@ -46,13 +46,13 @@ class ConsumerOptions(ClientOptions, total=False):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ConsumerSettings(ClientSettings):
     group_id: str | None = None
-    """The group to share partitions and commit offsets with; none: read alone."""
+    """The group to share partitions and commit offsets with; None: read alone."""
     group_instance_id: str | None = None
-    """A name that outlives restarts: a static member comes back without a rebalance."""
+    """A name that survives restarts: a static member rejoins without a rebalance."""
     group_protocol: Literal["classic", "consumer"] = "classic"
     """`classic`, or `consumer` for the protocol of KIP-848."""
     group_remote_assignor: str | None = None
-    """`consumer` protocol only: which of the broker's assignors, `uniform` or `range`."""
+    """`consumer` protocol only: which of the broker's assignors to use, `uniform` or `range`."""
     partition_assignment_strategy: Sequence[AssignorName | Assignor] = (
         "range",
         "cooperative-sticky",
@@ -60,41 +60,41 @@ class ConsumerSettings(ClientSettings):
     """`classic` only: range, roundrobin, sticky, cooperative-sticky or an assignor of your own, the
     preferred one first."""
     session_timeout_ms: int = 45_000
-    """`classic` only: without a heartbeat for so long the group goes on without this consumer."""
+    """`classic` only: after this long without a heartbeat the group removes this consumer."""
     heartbeat_interval_ms: int = 3_000
-    """`classic` only: how often to tell the group that this consumer lives."""
+    """`classic` only: the interval between heartbeats."""
     max_poll_interval_ms: int = 300_000
-    """The longest an application may work before it comes for more; then it leaves the group."""
+    """The longest time between two polls; after it the consumer leaves the group."""
     max_poll_records: int = 500
-    """The most records one `poll` hands out."""
+    """The most records that one `poll` returns."""
     auto_offset_reset: str = "latest"
     """earliest, latest, none, or by_duration:P7D: where to begin without a committed offset."""
     enable_auto_commit: bool = True
-    """Commit now and then what the application is done with."""
+    """Commit consumed offsets automatically."""
     auto_commit_interval_ms: int = 5_000
-    """How often."""
+    """The interval between automatic commits."""
     isolation_level: Literal["read_uncommitted", "read_committed"] = "read_uncommitted"
-    """`read_committed` leaves out records of aborted and open transactions."""
+    """`read_committed` skips records of aborted and open transactions."""
     fetch_min_bytes: int = 1
-    """A broker answers when it has so many bytes, or when `fetch_max_wait_ms` has passed."""
+    """A broker responds when it has this many bytes, or after `fetch_max_wait_ms`."""
     fetch_max_bytes: int = 50 << 20
-    """The most bytes one answer may bring."""
+    """The most bytes in one response."""
     fetch_max_wait_ms: int = 500
     """How long a broker waits for `fetch_min_bytes`."""
     max_partition_fetch_bytes: int = 1 << 20
-    """The most bytes one answer may bring of one partition."""
+    """The most bytes of one partition in one response."""
     check_crcs: bool = True
     """Check the checksum of every batch."""
     key_deserializer: Any = None
     """From bytes to your key: a function of one argument, or an object with `deserialize`."""
     value_deserializer: Any = None
-    """From bytes to your value, likewise."""
+    """From bytes to your value, in the same way."""
     interceptors: Sequence[ConsumerInterceptor] = ()
-    """Objects that see records before the application does, and offsets when they are committed."""
+    """Objects that see records before the application does, and offsets after a commit."""
     allow_auto_create_topics: bool = True
-    """Whether subscribing to a missing topic may create it, where the broker allows it."""
+    """Whether subscribing to a missing topic may create it, if the broker allows it."""
     exclude_internal_topics: bool = True
-    """Whether a pattern leaves out the cluster's own topics."""
+    """Whether a pattern skips the cluster's internal topics."""
 
     def __post_init__(self) -> None:
         ClientSettings.__post_init__(self)

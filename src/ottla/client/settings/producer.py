@@ -1,4 +1,4 @@
-"""What a producer can be told."""
+"""Settings of the producer."""
 
 from __future__ import annotations
 
@@ -18,14 +18,14 @@ from ottla.client.settings.common import ClientOptions, ClientSettings
 
 if TYPE_CHECKING:
     from ottla.client.producer.interceptors import ProducerInterceptor
-    from ottla.client.producer.partitioners import Partitioner, PartitionFunction
+    from ottla.client.producer.routing.partitioners import Partitioner, PartitionFunction
 
 Acks = Literal[0, 1, -1, "0", "1", "-1", "all"]
 CompressionType = Literal["none", "gzip", "snappy", "lz4", "zstd"]
 
 
 LEVELS = {"gzip": (-1, 9), "lz4": (1, 17), "zstd": (-131_072, 22)}
-"""From the fastest to the smallest; the other codecs have none."""
+"""The levels of each codec, from the fastest to the smallest; the other codecs have none."""
 
 
 class ProducerOptions(ClientOptions, total=False):
@@ -57,16 +57,16 @@ class ProducerOptions(ClientOptions, total=False):
 @dataclass(frozen=True, slots=True, kw_only=True)
 class ProducerSettings(ClientSettings):
     acks: Acks = "all"
-    """Who must have a record before it counts as sent: `all` in-sync replicas, the leader (1),
-    nobody (0)."""
+    """Which replicas must have a record before it counts as sent: `all` in-sync replicas, the
+    leader (1), or none (0)."""
     enable_idempotence: bool | None = None
-    """None: where acks, retries and in-flight requests allow it, as in Kafka's client."""
+    """None: if acks, retries and in-flight requests allow it, as in Kafka's client."""
     compression_type: CompressionType | None = "none"
     """none, gzip, snappy, lz4 or zstd, for whole batches."""
     compression_level: int | None = None
-    """The codec's own scale; its default if left out."""
+    """The compression level, on the codec's own scale; None: its default."""
     batch_size: int = 16_384
-    """A batch is sent when it holds so many bytes, or when `linger_ms` has passed."""
+    """A batch is sent when it holds this many bytes, or after `linger_ms`."""
     linger_ms: float = 5
     """How long a batch waits for more records."""
     buffer_memory: int = 32 << 20
@@ -76,35 +76,35 @@ class ProducerSettings(ClientSettings):
     max_request_size: int = 1 << 20
     """The largest record and the largest request, in bytes."""
     max_in_flight_requests_per_connection: int = 5
-    """How many requests to one broker may be unanswered."""
+    """How many requests to one broker may wait for a response."""
     retries: int = INT32_MAX
-    """How often a batch is sent again; `delivery_timeout_ms` usually ends it first."""
+    """How often a batch is retried; `delivery_timeout_ms` usually ends it first."""
     delivery_timeout_ms: int = 120_000
-    """From `send` to the outcome: after so long a record has arrived or failed."""
+    """The longest time from `send` until a record is delivered or has failed."""
     partitioner: Partitioner | PartitionFunction | None = None
-    """Which partition a record goes to; left out: keys by murmur2 as in Java, others stick to a
-    partition for a batch."""
+    """Chooses the partition of a record. None: keys are hashed by murmur2 as in Java; records
+    without a key stay with one partition per batch."""
     partitioner_ignore_keys: bool = False
-    """Spread records with keys like those without."""
+    """Choose partitions of records with keys as if they had none."""
     partitioner_adaptive_partitioning_enable: bool = True
-    """Fewer records without a key to brokers that are slow to take them."""
+    """Send fewer records without a key to brokers that are slow to take them."""
     partitioner_availability_timeout_ms: int = 0
-    """None at all to brokers that took nothing for so long; 0: never mind."""
+    """Send no records without a key to brokers that took nothing for this long; 0: no limit."""
     key_serializer: Any = None
     """From your key to bytes: a function of one argument, or an object with `serialize`."""
     value_serializer: Any = None
-    """From your value to bytes, likewise."""
+    """From your value to bytes, in the same way."""
     interceptors: Sequence[ProducerInterceptor] = ()
     """Objects that see, and may change, every record before it is serialized."""
     allow_auto_create_topics: bool = True
-    """Whether asking for a missing topic may create it, where the broker allows it."""
+    """Whether sending to a missing topic may create it, if the broker allows it."""
     transactional_id: str | None = None
-    """The name under which transactions are begun; a second producer of the name fences the
+    """The name of this producer for transactions; a second producer with the same name fences the
     first."""
     transaction_timeout_ms: int = 60_000
     """The coordinator aborts a transaction that stays open for longer."""
     transaction_two_phase_commit_enable: bool = False
-    """Prepared transactions wait for their end without a timeout (KIP-939), where the broker allows
+    """Prepared transactions wait for their end without a timeout (KIP-939), if the broker allows
     it."""
 
     def __post_init__(self) -> None:

@@ -1,1 +1,1 @@
-"""How the partitions of topics are shared out among the members of a classic group."""
+"""Assignors: they distribute partitions among the members of a classic group."""

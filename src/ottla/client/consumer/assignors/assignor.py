@@ -1,7 +1,7 @@
-"""What an assignor is. One member of a classic group, its leader, runs it for all.
+"""The interface of an assignor, which the leader of a classic group runs for all members.
 
-An object of your own may stand in `partition_assignment_strategy` beside the names of Kafka's four:
-every member of the group must then have it under the same name.
+`partition_assignment_strategy` takes assignors of your own beside the names of Kafka's four. Every
+member of the group must then have it under the same name.
 """
 
 from __future__ import annotations
@@ -18,23 +18,24 @@ NO_GENERATION = -1
 
 
 class RebalanceProtocol(IntEnum):
-    """What members do with their partitions while the group is sharing them out anew."""
+    """How members treat their partitions during a rebalance."""
 
     EAGER = 0
-    """All are given up before joining, and given out again afterwards."""
+    """Members give up all partitions before they join, and get new ones afterwards."""
     COOPERATIVE = 1
-    """All are kept; what moves is given up first, and a second round gives it to its new owner."""
+    """Members keep their partitions. A partition that moves is revoked first, and a second
+    rebalance gives it to its new owner."""
 
 
 @dataclass(frozen=True, slots=True)
 class Subscription:
-    """What a member tells the leader about itself."""
+    """The metadata that a member sends to the leader."""
 
     topics: Sequence[str]
     user_data: bytes | None = None
     owned: Sequence[TopicPartition] = ()
     generation: int = NO_GENERATION
-    """The generation in which it got `owned`."""
+    """The generation in which the member got `owned`."""
     rack: str | None = None
     instance_id: str | None = None
 
@@ -48,33 +49,33 @@ class Assignment:
 class Assignor(Protocol):
     @property
     def name(self) -> str:
-        """By which the members of a group know that they mean the same one."""
+        """The name by which the members of a group identify the assignor."""
         ...
 
     @property
     def protocols(self) -> Collection[RebalanceProtocol]:
-        """COOPERATIVE only if `assign` never gives away a partition that somebody still owns."""
+        """COOPERATIVE only if `assign` never gives away a partition that is still owned."""
         ...
 
     def subscription_userdata(
         self, topics: frozenset[str], owned: Collection[TopicPartition]
     ) -> bytes | None:
-        """What its counterpart in the leader needs to know of this member."""
+        """Return what the leader's assignor needs to know about this member."""
         ...
 
     def assign(
         self, view: ClusterView, members: Mapping[str, Subscription]
     ) -> Mapping[str, Assignment]:
-        """In the leader: an assignment for each member id; the view knows all subscribed topics."""
+        """Return an assignment for each member. Runs in the leader; `view` has all their topics."""
         ...
 
     def on_assignment(self, assignment: Assignment, metadata: GroupMetadata) -> None:
-        """In every member, when it has got its own."""
+        """Take note of this member's own assignment. Runs in every member."""
         ...
 
 
 class StatelessAssignor:
-    """The part that is the same for assignors that remember nothing."""
+    """Base of assignors that keep no state."""
 
     protocols: Collection[RebalanceProtocol] = (RebalanceProtocol.EAGER,)
 

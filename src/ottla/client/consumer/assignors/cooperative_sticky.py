@@ -1,7 +1,7 @@
-"""`cooperative-sticky`: shares out like `sticky`, and members keep their partitions meanwhile.
+"""`cooperative-sticky`: assigns like `sticky`, while members keep their partitions.
 
-A partition that changes its owner is given to nobody at first. Its old owner gives it up and joins
-again, and in that second round it goes to the new one: never do two own it.
+A partition that changes its owner is first assigned to nobody. Its old owner gives it up and
+rejoins, and that second rebalance assigns it to the new owner, so it never has two owners.
 """
 
 from __future__ import annotations
@@ -56,7 +56,7 @@ class CooperativeStickyAssignor:
         owned = tuple(member.owned)
         if member.generation >= 0:
             return Claim(owned, member.generation)
-        # Members that are older than version 2 of the subscription say it only in user data.
+        # Members with a subscription older than version 2 send the generation only in user data.
         if member.user_data is None:
             return Claim(owned, None)
         return Claim(owned, read_generation(member.user_data))

@@ -1,7 +1,7 @@
-"""What assignors look at: which partitions there are, in which racks they lie, and who comes first.
+"""The input of assignors: partitions, their racks, and the order of members.
 
-A member of a rack reads cheapest from a replica in that rack. That counts only where it can make a
-difference: where members and partitions share racks, and not every partition lies in all of them.
+Reading from a replica in the member's own rack is cheapest. Racks count only if they can make a
+difference: if members and partitions share racks, and not every partition is in all of them.
 """
 
 from __future__ import annotations
@@ -14,11 +14,11 @@ from ottla.client.values import TopicPartition
 
 Racks = frozenset[str]
 Layout = dict[str, tuple[Racks, ...]]
-"""A topic's partitions by index, each as the racks that hold a replica of it."""
+"""The partitions of each topic by index, each as the racks that hold a replica of it."""
 
 
 def layout_of(view: ClusterView, members: Mapping[str, Subscription]) -> Layout:
-    """Of all topics that anybody is subscribed to; those without known partitions are left out."""
+    """Return the partitions of all subscribed topics, without topics of unknown partitions."""
     wanted = {topic for member in members.values() for topic in member.topics}
     layout: Layout = {}
     for name in sorted(wanted):
@@ -34,7 +34,8 @@ def _racks(view: ClusterView, replicas: Iterable[int]) -> Racks:
 
 
 def in_order(members: Mapping[str, Subscription]) -> list[str]:
-    """Static members first, by the name that outlives their restarts; then by member id."""
+    """Return static members first, sorted by instance id, which survives restarts; then the others
+    by member id."""
 
     def rank(member_id: str) -> tuple[bool, str]:
         instance_id = members[member_id].instance_id

@@ -1,4 +1,4 @@
-"""The assignors by name, and which rebalance protocol a list of them allows."""
+"""Finds assignors by name, and the rebalance protocol that a list of them allows."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _SETTING = "partition_assignment_strategy"
 
 
 def assignors_of(strategy: Sequence[str | Assignor]) -> dict[str, Assignor]:
-    """The assignors that a consumer offers to its group, the preferred one first."""
+    """Return the assignors that a consumer offers to its group, the preferred one first."""
     if isinstance(strategy, str) or not strategy:
         raise BadSetting(_SETTING, f"{strategy!r} is not a list of assignors")
     chosen: dict[str, Assignor] = {}
@@ -43,7 +43,8 @@ def _made(one: str | Assignor) -> Assignor:
 
 
 def protocol_of(assignors: Iterable[Assignor]) -> RebalanceProtocol:
-    """The best that all of them can: which of them the group will use is not known beforehand."""
+    """Return the best protocol that all of them support: which assignor the group will choose is
+    not known in advance."""
     common: set[RebalanceProtocol] | None = None
     for one in assignors:
         common = set(one.protocols) if common is None else common & set(one.protocols)

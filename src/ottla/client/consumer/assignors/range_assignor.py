@@ -1,8 +1,8 @@
-"""`range`: each topic by itself, in blocks of neighbours.
+"""`range`: assigns each topic separately, in blocks of neighbouring partitions.
 
-Members with the same subscription get the same partition numbers of every topic, so topics that are
-partitioned alike can be joined. Where racks matter (KIP-881), members first get partitions of their
-own rack, for topics of the same size the same numbers; blocks fill what is left.
+Members with the same subscription get the same partition numbers of every topic, so topics with the
+same partitioning can be joined. If racks matter (KIP-881), members first get partitions of their
+own rack, with the same numbers for topics of the same size; blocks fill the rest.
 """
 
 from __future__ import annotations
@@ -49,7 +49,7 @@ class RangeAssignor(StatelessAssignor):
 
 
 class _Shares:
-    """One topic while it is being shared out."""
+    """The assignment of one topic under construction."""
 
     def __init__(
         self, topic: str, partitions: Sequence[Racks], members: Mapping[str, str | None]
@@ -108,7 +108,8 @@ def _fill_by_rack(shares: Iterable[_Shares]) -> None:
 
 
 def _fill_together(shares: Sequence[_Shares]) -> None:
-    """Same members, same number of partitions: each number goes to one member, in all topics."""
+    """Give each partition number to one member in all topics: they have the same members and the
+    same number of partitions."""
     first = shares[0]
     if not first.names_racks:
         return

@@ -1,4 +1,4 @@
-"""`roundrobin`: all partitions of all topics in one row, dealt out to the members in turn."""
+"""`roundrobin`: assigns all partitions of all topics to the members in turn."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ class RoundRobinAssignor(StatelessAssignor):
         topics = {member_id: frozenset(one.topics) for member_id, one in members.items()}
         turns = cycle(in_order(members))
         for partition in partitions_of(layout, sorted(layout)):
-            # Every topic of the layout has a subscriber, so a turn comes.
+            # Every topic of the layout has a subscriber, so `next` always finds one.
             chosen = next(one for one in turns if partition.topic in topics[one])
             given[chosen].append(partition)
         return {member_id: Assignment(partitions) for member_id, partitions in given.items()}

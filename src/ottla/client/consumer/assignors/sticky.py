@@ -1,7 +1,7 @@
-"""`sticky`: as even as possible, and as much as possible stays where it was.
+"""`sticky`: as even as possible, while as many partitions as possible keep their owner.
 
-Members tell the leader through user data what they had and in which generation, since with the
-eager protocol they own nothing any more when they join.
+Members send their previous partitions and generation to the leader in user data, because with the
+eager protocol they own nothing when they join.
 """
 
 from __future__ import annotations
@@ -28,7 +28,8 @@ Given = dict[str, list[TopicPartition]]
 def assign_sticky(
     view: ClusterView, members: Mapping[str, Subscription], claims: Mapping[str, Claim]
 ) -> tuple[Given, dict[TopicPartition, str] | None]:
-    """Who gets what; and which partitions change owners, if that is known as a by-product."""
+    """Return the partitions of each member and, if the algorithm yields them, the new owners of
+    the partitions that move."""
     layout = layout_of(view, members)
     ownership = settle(claims, layout)
     racks = RackMap(layout, members)
@@ -65,5 +66,5 @@ class StickyAssignor:
     def _claim(member: Subscription) -> Claim:
         if not member.user_data:
             return Claim((), None)
-        # What cannot be read is forgotten: the group goes on, only less sticky.
+        # Unreadable user data is ignored: the group goes on, only less sticky.
         return read_previous(member.user_data) or Claim((), NO_GENERATION)

@@ -1,4 +1,4 @@
-"""Who had which partition before: what members claim, and what to believe where claims collide."""
+"""Finds the previous owner of each partition from the members' claims, also if they conflict."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ from ottla.client.values import TopicPartition
 class Claim(NamedTuple):
     partitions: tuple[TopicPartition, ...]
     generation: int | None
-    """None if the member does not say in which generation it got them."""
+    """None if the member does not tell the generation in which it got them."""
 
     @property
     def known_generation(self) -> int:
@@ -23,15 +23,16 @@ class Claim(NamedTuple):
 
 @dataclass(slots=True)
 class Ownership:
-    """What every member owned, each partition at most once."""
+    """The partitions that each member owned; a partition has at most one owner."""
 
     owned: dict[str, dict[TopicPartition, None]]
     contested: set[TopicPartition] = field(default_factory=set)
-    """Claimed by more than one member in the same generation: nobody's."""
+    """Partitions claimed by several members in the same generation: they have no owner."""
 
 
 def settle(claims: Mapping[str, Claim], layout: Layout) -> Ownership:
-    """Of two that claim a partition, the one with the newer generation has it."""
+    """Give each partition to one claimant; if two claim it, to the one with the newer
+    generation."""
     result = Ownership({member_id: {} for member_id in claims})
     owner: dict[TopicPartition, str] = {}
     for member_id in sorted(claims):
@@ -63,7 +64,7 @@ def _settle_one(
 
 
 def outdated(claims: Mapping[str, Claim]) -> dict[TopicPartition, str]:
-    """Who had a partition in the latest generation but the current one."""
+    """Return the owner of each partition in the latest generation before the newest one."""
     newest = max((claim.known_generation for claim in claims.values()), default=NO_GENERATION)
     found: dict[TopicPartition, tuple[int, str]] = {}
     for member_id in sorted(claims):
@@ -77,7 +78,7 @@ def outdated(claims: Mapping[str, Claim]) -> dict[TopicPartition, str]:
 
 
 class RackMap:
-    """The racks of members and partitions; empty where they make no difference."""
+    """The racks of members and partitions; empty if racks make no difference."""
 
     def __init__(self, layout: Layout, members: Mapping[str, Subscription]) -> None:
         racks = member_racks(members)
@@ -97,10 +98,10 @@ class RackMap:
         return rack is not None and rack not in self.of(partition)
 
     def is_near(self, member_id: str, partition: TopicPartition) -> bool:
-        """Stricter than not far: the member's rack must be known."""
+        """True if the member's rack is known and has a replica. Stricter than `not is_far`."""
         rack = self.of_member.get(member_id)
         return rack is not None and rack in self.of(partition)
 
     def readers(self, partition: TopicPartition) -> int:
-        """How many members are near."""
+        """Return the number of members that are near."""
         return sum(self.is_near(member_id, partition) for member_id in self.of_member)

@@ -1,8 +1,8 @@
-"""Sticky assignment where all members want the same topics: every size is known beforehand.
+"""Sticky assignment if all members subscribe to the same topics: all sizes are known in advance.
 
-Each member is to have `least` partitions, and so many of them (`with_one_more`) one more. Members
-keep what they had up to their size; the rest is dealt out to whoever is short of it, near ones
-first where racks matter.
+Each member gets `least` partitions, and `with_one_more` of the members get one more. Members keep
+what they had, up to their size. The rest goes to members that have too few, near ones first if
+racks matter.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ class EvenAssignment:
         self._racks = racks
         self.given: dict[str, list[TopicPartition]] = {one: [] for one in ownership.owned}
         self.moving: dict[TopicPartition, str] = {}
-        """What had another owner until now, and its new one."""
+        """The partitions that had another owner until now, with their new owner."""
         total = sum(len(partitions) for partitions in layout.values())
         self._least, self._with_one_more = divmod(total, len(self.given))
         self._most = self._least + (self._with_one_more > 0)
@@ -30,7 +30,7 @@ class EvenAssignment:
         self._short: list[str] = []
         """Members with less than `least`."""
         self._level: deque[str] = deque()
-        """Members with exactly `least`, of which some will get one more."""
+        """Members with exactly `least`, some of which will get one more."""
         self._given_up: dict[TopicPartition, str] = {}
 
     def build(self) -> dict[str, list[TopicPartition]]:
@@ -41,13 +41,13 @@ class EvenAssignment:
         everything = partitions_of(self._layout, sorted(self._layout))
         free = [one for one in everything if one not in kept]
         if self._racks:
-            # The fewer members are near, the sooner: later nobody near might have room.
+            # Partitions with the fewest near members go first: later these might be full.
             free = list(self._deal_near(sorted(free, key=self._racks.readers)))
         self._deal(free)
         return self.given
 
     def _keep(self, member_id: str) -> None:
-        """What it had and may keep, up to its size."""
+        """Let a member keep what it had, up to its size, except partitions in far racks."""
         owned = []
         for partition in self._ownership.owned[member_id]:
             if self._racks.is_far(member_id, partition):
@@ -77,7 +77,7 @@ class EvenAssignment:
             self._level.clear()
 
     def _deal_near(self, free: Iterable[TopicPartition]) -> Iterable[TopicPartition]:
-        """To near members with room, in turn; yields what could not be placed so."""
+        """Give partitions to near members that have room, in turn; yield those that remain."""
         turn = 0
         for partition in free:
             if (position := self._nearest(partition, self._short, turn)) is not None:
@@ -92,7 +92,7 @@ class EvenAssignment:
     def _nearest(
         self, partition: TopicPartition, members: list[str] | deque[str], first: int
     ) -> int | None:
-        """The position of the first near member, looking around from `first` on."""
+        """Return the position of the first near member, going round from `first`."""
         for step in range(len(members)):
             position = (first + step) % len(members)
             if self._racks.is_near(members[position], partition):
@@ -108,7 +108,7 @@ class EvenAssignment:
                 self._give(partition, self._level.popleft())
 
     def _give_to_short(self, partition: TopicPartition, position: int) -> int:
-        """Returns whose turn is next."""
+        """Give a partition to a short member, and return the position whose turn is next."""
         member_id = self._short[position]
         self._give(partition, member_id)
         if len(self.given[member_id]) == self._least:

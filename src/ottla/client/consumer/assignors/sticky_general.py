@@ -1,8 +1,8 @@
-"""Sticky assignment where members want different topics.
+"""Sticky assignment if members subscribe to different topics.
 
-First everybody keeps what they had and may keep, then what is free goes to whoever has least, then
-partitions move from members with many to members with few as long as that makes it more even. A
-result that is not more even than before is undone: moving has a price.
+First, members keep what they had and may keep. Then free partitions go to the members with the
+fewest. Then partitions move from members with many to members with few while that makes the
+assignment more even. If the result is not more even than before, it is undone: moving has a cost.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class GeneralAssignment:
         racks: RackMap,
     ) -> None:
         self._before = before
-        """Who had a partition in an older generation: it goes back there rather than elsewhere."""
+        """The owner of a partition in an older generation: it moves back there if possible."""
         self._racks = racks
         self._subscribers: dict[str, list[str]] = {topic: [] for topic in layout}
         self._possible = dict.fromkeys(members, 0)
@@ -39,7 +39,7 @@ class GeneralAssignment:
         self._given: Given = {member_id: {} for member_id in members}
         self._owner: dict[TopicPartition, str] = {}
         self._moves = _Moves()
-        # Those that few members can take come first: later these might be full.
+        # Topics with the fewest subscribers come first: later these members might be full.
         topics = sorted(layout, key=lambda topic: (len(self._subscribers[topic]), topic))
         self._partitions = partitions_of(layout, topics)
         self._must_revoke = self._keep(ownership)
@@ -51,14 +51,14 @@ class GeneralAssignment:
         movable = [one for one in self._partitions if self._is_shared(one.topic)]
         placed = {member_id: dict(own) for member_id, own in self._given.items()}
         if not self._must_revoke:
-            # Perhaps it is enough to move what is new anyway.
+            # Moving only the newly placed partitions may be enough.
             self._even_out([one for one in free if self._is_shared(one.topic)])
         if self._even_out(movable) and not began_empty:
             self._undo_unless_better(placed)
         return {member_id: list(own) for member_id, own in self._given.items()}
 
     def _keep(self, ownership: Ownership) -> bool:
-        """Returns whether something must be taken from a member in any case."""
+        """Let members keep what they may, and return whether some partition must be revoked."""
         must_revoke = False
         for member_id, owned in ownership.owned.items():
             for partition in owned:
@@ -100,9 +100,9 @@ class GeneralAssignment:
         return chosen is not None
 
     def _even_out(self, partitions: Sequence[TopicPartition]) -> bool:
-        """Returns whether anything moved."""
+        """Move partitions until nothing improves, and return whether any moved."""
         moved_any = False
-        # A move narrows a gap of two or more; the bound is for claims that contradict each other.
+        # A move narrows a gap of two or more. The bound stops loops caused by contradictory claims.
         for _ in range(len(partitions) + 1):
             moved = sum([self._move_if_better(one) for one in partitions])
             moved_any = moved_any or moved > 0
@@ -136,20 +136,20 @@ class GeneralAssignment:
             self._given = placed
 
     def _may_change(self, given: Given, member_id: str) -> bool:
-        """Not so for a member that has all it may have, and nothing that others could take."""
+        """False for a member that has all it may have, and nothing that others could take."""
         if any(self._is_shared(one.topic) for one in given[member_id]):
             return True
         return len(given[member_id]) < self._possible[member_id]
 
 
 def _unevenness(given: Given, members: Iterable[str]) -> int:
-    """The sum of the differences in size between all pairs of members."""
+    """Return the sum of the differences in size between all pairs of members."""
     sizes = sorted(len(given[member_id]) for member_id in members)
     return sum(size * (2 * rank - len(sizes) + 1) for rank, size in enumerate(sizes))
 
 
 class _Moves:
-    """What has moved so far, so that no two partitions of a topic swap their owners in the end."""
+    """The moves so far, so that two partitions of a topic do not just swap their owners."""
 
     def __init__(self) -> None:
         self._way: dict[TopicPartition, tuple[str, str]] = {}
@@ -165,6 +165,7 @@ class _Moves:
             self._by_way.setdefault((partition.topic, first, to), {})[partition] = None
 
     def instead_of(self, partition: TopicPartition, source: str, to: str) -> TopicPartition:
-        """One that came the opposite way goes back rather than a second one moving."""
+        """Return the partition to move: if one moved the opposite way, it moves back, rather than a
+        second one moving."""
         first = self._way[partition][0] if partition in self._way else source
         return next(iter(self._by_way.get((partition.topic, to, first), ())), partition)

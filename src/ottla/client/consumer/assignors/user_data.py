@@ -1,4 +1,4 @@
-"""The bytes in which the sticky assignors of all clients tell each other of the past."""
+"""Encodes the user data in which the sticky assignors of all clients send previous assignments."""
 
 from __future__ import annotations
 
@@ -30,7 +30,7 @@ def write_previous(claim: Claim) -> bytes:
 
 
 def read_previous(data: bytes) -> Claim | None:
-    """None for bytes that nobody should send. Clients of long ago do not tell the generation."""
+    """Decode a claim; None if the bytes are invalid. Very old clients send no generation."""
     try:
         partitions, position = _read_partitions(data)
     except (struct.error, ValueError):
@@ -58,7 +58,7 @@ def _read_partitions(data: bytes) -> tuple[list[TopicPartition], int]:
 
 
 def _counted(count: int, data: bytes, position: int) -> Iterator[int]:
-    """A count of things that are left in `data`: each needs a byte at least."""
+    """Return range(count), after checking that `data` has at least one byte left for each."""
     if not 0 <= count <= len(data) - position:
         raise ValueError(f"{count} of {len(data) - position} bytes")
     return iter(range(count))

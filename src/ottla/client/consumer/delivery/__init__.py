@@ -1,0 +1,1 @@
+"""Opens fetched batches, and delivers them as records or columns."""

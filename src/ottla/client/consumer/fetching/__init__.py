@@ -1,0 +1,1 @@
+"""Fetches records from brokers into the buffer."""

@@ -1,0 +1,1 @@
+"""Groups of the classic protocol: the members assign the partitions themselves."""

@@ -1,0 +1,1 @@
+"""Where a consumer reads: it finds, checks and resets positions."""

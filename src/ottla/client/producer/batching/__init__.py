@@ -1,0 +1,1 @@
+"""Collects records in batches, one queue per partition."""

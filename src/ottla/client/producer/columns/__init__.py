@@ -1,0 +1,1 @@
+"""`send_arrow`: sends rows of Arrow data."""

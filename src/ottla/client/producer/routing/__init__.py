@@ -1,0 +1,1 @@
+"""Chooses partitions, and knows their leaders."""

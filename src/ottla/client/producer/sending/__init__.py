@@ -1,0 +1,1 @@
+"""Sends batches, and settles their outcome."""

@@ -1,0 +1,144 @@
+"""Translates the dotted names of Java's clients into keyword options of our clients.
+
+A file or a set of options that was written for Java's clients works here: names that have a meaning
+here are translated (also `sasl.jaas.config` and PEM key stores), names that tune the JVM are
+ignored, and unknown names raise, with the nearest known name. A name of another kind of client is
+ignored, because one set of options often serves to read and to write. librdkafka's own names for
+authentication and TLS are known, too.
+"""
+
+from __future__ import annotations
+
+import dataclasses
+import difflib
+from collections.abc import Mapping
+from typing import Any
+
+from ottla.client.errors import BadSetting
+from ottla.client.settings.base import settings_from
+from ottla.client.settings.common import ClientSettings
+from ottla.client.settings.consumer import ConsumerSettings
+from ottla.client.settings.java_security import security_options
+from ottla.client.settings.producer import ProducerSettings
+
+WITHOUT_EFFECT = frozenset(
+    [
+        "auto.include.jmx.reporter",
+        "client.dns.lookup",
+        "config.providers",
+        "enable.metrics.push",
+        "metadata.max.idle.ms",
+        "metric.reporters",
+        "metrics.num.samples",
+        "metrics.recording.level",
+        "metrics.sample.window.ms",
+        "partition.assignment.strategy",
+        "receive.buffer.bytes",
+        "sasl.kerberos.kinit.cmd",
+        "sasl.kerberos.min.time.before.relogin",
+        "sasl.kerberos.service.name",
+        "sasl.kerberos.ticket.renew.jitter",
+        "sasl.kerberos.ticket.renew.window.factor",
+        "sasl.login.refresh.buffer.seconds",
+        "sasl.login.refresh.min.period.seconds",
+        "sasl.login.refresh.window.factor",
+        "sasl.login.refresh.window.jitter",
+        "security.providers",
+        "send.buffer.bytes",
+        "share.acknowledgement.mode",
+        "socket.connection.setup.timeout.max.ms",
+        "ssl.cipher.suites",
+        "ssl.enabled.protocols",
+        "ssl.engine.factory.class",
+        "ssl.keymanager.algorithm",
+        "ssl.protocol",
+        "ssl.provider",
+        "ssl.secure.random.implementation",
+        "ssl.trustmanager.algorithm",
+    ]
+)
+"""Names of Java's clients that do not change what is read or written here."""
+
+JAVA_CLASSES = frozenset(
+    [
+        "interceptor.classes",
+        "partitioner.class",
+        "sasl.client.callback.handler.class",
+        "sasl.login.callback.handler.class",
+        "sasl.login.class",
+    ]
+)
+COMPRESSION_LEVELS = ("gzip", "lz4", "zstd")
+
+
+LIBRDKAFKA_NAMES = {
+    "sasl.mechanisms": "sasl_mechanism",
+    "ssl.ca.location": "ssl_cafile",
+    "ssl.certificate.location": "ssl_certfile",
+    "ssl.key.location": "ssl_keyfile",
+}
+
+
+def translate(
+    given: Mapping[str, str], kind: type[ClientSettings], *, prefix: str = ""
+) -> dict[str, Any]:
+    """Return the checked options of `given` for a client with settings of this `kind`.
+
+    `prefix` precedes the names where the user writes them, and so in errors."""
+    known = _names(kind)
+    found = security_options(given, prefix)
+    found |= _compression_level(given)
+    for name, value in given.items():
+        plain = LIBRDKAFKA_NAMES.get(name, name.replace(".", "_"))
+        if plain in known and name not in WITHOUT_EFFECT:
+            found[plain] = value
+        elif not _is_left_out(name, prefix):
+            raise BadSetting(prefix + name, _unknown(name, prefix))
+    chosen = {name: value for name, value in found.items() if name in known}
+    _check(kind, chosen, prefix)
+    return chosen
+
+
+def _check(kind: type[ClientSettings], chosen: Mapping[str, Any], prefix: str) -> None:
+    """Check the values, and report errors under the names that the user gave."""
+    try:
+        settings_from(kind, chosen)
+    except BadSetting as error:
+        problem = str(error).removeprefix(f"{error.name}: ")
+        raise BadSetting(prefix + error.name.replace("_", "."), problem) from None
+
+
+def _names(kind: type[ClientSettings]) -> set[str]:
+    return {field.name for field in dataclasses.fields(kind)}
+
+
+def _everywhere() -> set[str]:
+    """Return the names that any of our clients has."""
+    return _names(ConsumerSettings) | _names(ProducerSettings)
+
+
+def _is_left_out(name: str, prefix: str) -> bool:
+    if name in JAVA_CLASSES:
+        raise BadSetting(prefix + name, "names a Java class, which cannot run here; leave it out")
+    return (
+        name in WITHOUT_EFFECT
+        or name.replace(".", "_") in _everywhere()
+        or name.startswith(
+            ("ssl.truststore.", "ssl.keystore.", "ssl.key.", "sasl.jaas.", "compression.")
+        )
+        or name == "ssl.endpoint.identification.algorithm"
+    )
+
+
+def _unknown(name: str, prefix: str) -> str:
+    known = {one.replace("_", ".") for one in _everywhere()} | WITHOUT_EFFECT
+    close = difflib.get_close_matches(name, known, n=1)
+    hint = f"; did you mean {prefix}{close[0]}?" if close else ""
+    return f"no Kafka client has such a setting{hint}"
+
+
+def _compression_level(given: Mapping[str, str]) -> dict[str, Any]:
+    """Return the level for the codec in use: `compression.zstd.level` counts only for zstd."""
+    codec = given.get("compression.type", "").strip().lower()
+    level = given.get(f"compression.{codec}.level") if codec in COMPRESSION_LEVELS else None
+    return {} if level is None else {"compression_level": level}

@@ -1,6 +1,6 @@
-"""Where Spark looks for data sources by itself: packages named `pyspark_*` with a `DefaultSource`.
+"""Spark looks for data sources in packages named `pyspark_*` with a `DefaultSource`, such as this.
 
-With it `format("ottla")` works in every session, and nothing has to be registered.
+So `format("ottla")` works in every session, without registration.
 """
 
 from ottla.spark.datasource import OttlaDataSource as DefaultSource

@@ -1,1 +1,1 @@
-"""`ottla demo`: card payments through a cluster and Spark, checked to the last cent at the end."""
+"""`ottla demo`: card payments through a cluster and Spark, checked to the last cent."""

@@ -20,11 +20,12 @@ _PR_SET_PDEATHSIG = 1
 
 
 class ChildFailed(RuntimeError):
-    """A process that did not do what it was started for; the message ends with its output."""
+    """A process that failed at its purpose; the message ends with its output."""
 
 
 def child_of_ours() -> Callable[[], None] | None:
-    """What a child does before its program: ask Linux to be killed if we are."""
+    """Return a function that a child calls before its program: it asks Linux to kill the child if
+    this process dies."""
     if not sys.platform.startswith("linux"):
         return None
     libc = ctypes.CDLL(None)
@@ -32,7 +33,7 @@ def child_of_ours() -> Callable[[], None] | None:
 
 
 class Child:
-    """A process with its output in a file. In a session of its own, so that Ctrl-C is for us."""
+    """A process with its output in a file, in its own session, so that Ctrl-C does not reach it."""
 
     def __init__(self, name: str, log: Path) -> None:
         self.name = name
@@ -40,8 +41,8 @@ class Child:
         self._process: subprocess.Popen[str] | None = None
 
     def launch(self, command: list[str], *, talks: bool = False) -> None:
-        """With `talks`, stdin and stdout are pipes, and only stderr goes to the file."""
-        # What a killed program leaves in its folder for temporary files goes with ours.
+        """Start it. With `talks`, stdin and stdout are pipes, and only stderr goes to the file."""
+        # Temporary files of a killed program are removed with the demo's folder.
         temporary = self.log.parent / "tmp"
         temporary.mkdir(exist_ok=True)
         with self.log.open("a") as log:
@@ -56,7 +57,7 @@ class Child:
                     "NO_COLOR": "1",
                     "COLUMNS": "500",
                     "TMPDIR": str(temporary),
-                    # A file of the current folder must not take the place of a module.
+                    # A file in the current folder must not replace a module.
                     "PYTHONSAFEPATH": "1",
                 },
                 start_new_session=True,
@@ -73,7 +74,7 @@ class Child:
         return self._process is not None and self._process.poll() is None
 
     def kill(self) -> None:
-        """`kill -9`, and the same for all that it has started."""
+        """Kill it with `kill -9`, and all processes that it has started."""
         if self._process is not None:
             family = family_of(self._process.pid)
             self._process.kill()
@@ -82,7 +83,7 @@ class Child:
             end_all(family, patience_s=0)
 
     def end(self) -> None:
-        """Ask it to end; insist if it does not."""
+        """Ask it to end; kill it if it does not."""
         if self._process is None:
             return
         family = family_of(self._process.pid)
@@ -93,7 +94,7 @@ class Child:
                 self._process.terminate()
             self._process.wait(STOP_TIMEOUT_S)
         except (OSError, subprocess.TimeoutExpired):
-            pass  # it does not listen any more
+            pass  # it does not react any more
         finally:
             self.kill()
             end_all(family, patience_s=FAMILY_PATIENCE_S)
@@ -103,7 +104,7 @@ class Child:
 
 
 class Cluster(Child):
-    """The brokers of the demo: `ottla start --nodes`, which starts a node again that dies."""
+    """The brokers of the demo: `ottla start --nodes`, which restarts a node that dies."""
 
     def __init__(self, folder: Path, nodes: int) -> None:
         super().__init__("the cluster", folder / "cluster.log")
@@ -125,7 +126,7 @@ class Cluster(Child):
         raise ChildFailed(f"{self.name} did not start:\n{self.last_words()}")
 
     def kill_node(self, number: int) -> None:
-        """`kill -9` of one broker; the command that looks after it starts it again in a second."""
+        """Kill one broker with `kill -9`; `ottla start --nodes` restarts it in a second."""
         listed = subprocess.run(
             ["ps", "-A", "-o", "pid=,ppid=,args="], capture_output=True, text=True
         )
@@ -138,14 +139,14 @@ class Cluster(Child):
 
 
 def family_of(pid: int) -> list[int]:
-    """All that a child has started and that still runs, even if the child does not: Spark's workers
-    leave the process group, and its JVM may outlive the Python that started it, but none leaves the
+    """Return all running processes that a child has started, even if the child has ended: Spark's
+    workers leave the process group, and its JVM may outlive its Python, but none leaves the
     session."""
     return [one for one in _pids() if one != pid and _session(one) == pid]
 
 
 def end_all(pids: list[int], patience_s: float) -> None:
-    """Wait for them to end by themselves, and no longer than that."""
+    """Wait for them to end by themselves, then kill them."""
     _await_end(pids, patience_s)
     for pid in filter(_is_alive, pids):
         try:
@@ -162,21 +163,22 @@ def _await_end(pids: list[int], patience_s: float) -> None:
 
 
 def _is_alive(pid: int) -> bool:
-    """Not if it has ended and nobody has asked how."""
+    """False for a zombie, too."""
     try:
         os.kill(pid, 0)
         return Path(f"/proc/{pid}/stat").read_text().rpartition(")")[2].split()[0] != "Z"
     except ProcessLookupError:
         return False
     except OSError:
-        return not Path("/proc/self").exists()  # no such file: ended, or a system without /proc
+        # No such file: it has ended, or the system has no /proc.
+        return not Path("/proc/self").exists()
 
 
 def _session(pid: int) -> int | None:
     try:
         return os.getsid(pid)
     except OSError:
-        return None  # it has just ended, or is none of our business
+        return None  # it has just ended, or belongs to somebody else
 
 
 def _pids() -> list[int]:

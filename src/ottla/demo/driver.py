@@ -1,7 +1,7 @@
 """`python -m ottla.demo.driver BOOTSTRAP FOLDER`: Spark with the pipeline, in a process of its own.
 
-Told by lines on its stdin: `finish` means to process what is there and end; the end of stdin, that
-nobody is waiting any more. Tells its progress by lines of JSON on stdout.
+It reads commands on stdin: `finish` means to process what is there and end; the end of stdin means
+that nobody waits any more. It reports its progress as lines of JSON on stdout.
 """
 
 from __future__ import annotations
@@ -16,6 +16,7 @@ from threading import Thread
 from typing import TYPE_CHECKING, Any
 
 from ottla.demo import pipeline
+from ottla.pipelines.progress import rows_in
 from ottla.spark import spark_session
 
 if TYPE_CHECKING:
@@ -65,7 +66,7 @@ def main(bootstrap: str, folder: str) -> int:
 
 
 class Archive:
-    """Its query, started again if a busy machine was too slow for the Python process it needs."""
+    """The query of the archive, restarted if a busy machine was too slow to start its Python."""
 
     def __init__(self, spark: SparkSession, bootstrap: str, folder: Path) -> None:
         self._start = partial(pipeline.archive, spark, bootstrap, folder)
@@ -86,7 +87,7 @@ def _listen(orders: Queue[str]) -> None:
 
 
 def _watch(running: Running, archive: Archive, orders: Queue[str]) -> str:
-    """Until there is an order; raise what ended a query."""
+    """Watch until there is an order; raise the error that ended a query."""
     while True:
         running.await_termination(LOOK_EVERY_S)
         archive.look_after()
@@ -97,14 +98,14 @@ def _watch(running: Running, archive: Archive, orders: Queue[str]) -> str:
 
 
 class Teller(Thread):
-    """Tells of every batch that had rows, and of where the others stand, for as long as it can."""
+    """Reports every batch that had rows, and the progress of the others, as long as it can."""
 
     def __init__(self, running: Running, archive: Archive) -> None:
         super().__init__(daemon=True)
         self._queries = dict(zip(running.progress(), running.queries, strict=True))
         self._archive = archive
         self._told: dict[str, str] = {}
-        """When the newest batch that was told began."""
+        """By query: when the newest reported batch began."""
 
     def run(self) -> None:
         while True:
@@ -113,10 +114,10 @@ class Teller(Thread):
                 for name, query in [*self._queries.items(), ("archive", self._archive.query)]:
                     self._tell(name, [json.loads(one.json) for one in query.recentProgress])
             except Exception:
-                return  # Spark has ended, and those who look after it know why
+                return  # Spark has ended; the code that watches it knows why
 
     def _tell(self, name: str, recent: list[dict[str, Any]]) -> None:
-        """A trigger that found nothing has the number of the batch that comes next."""
+        """Report new progress, by time: a trigger without data has the next batch's number."""
         for progress in recent:
             if progress["timestamp"] > self._told.get(name, ""):
                 self._told[name] = progress["timestamp"]
@@ -126,7 +127,7 @@ class Teller(Thread):
 def _figures(progress: Any) -> dict[str, Any]:
     return {
         "batch": progress["batchId"],
-        "rows": progress["numInputRows"],
+        "rows": rows_in(progress),
         "ms": progress["durationMs"].get("triggerExecution", 0),
         "end": progress["sources"][0]["endOffset"],
     }

@@ -1,7 +1,7 @@
-"""The fraud rules, with the memory of each card.
+"""The fraud rules, with a memory of each card's payments.
 
-Payments come out of order, so every rule asks about sets of payments, never about the previous one:
-whatever the order, the same alerts are given, each as soon as its last payment is there.
+Payments come out of order, so every rule looks at sets of payments, never at the previous one: the
+alerts do not depend on the order, and each comes as soon as its last payment is there.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ ALERT = "rule string, alert string, card string, payments array<string>, name st
 
 
 REMEMBERED = "id string, country string, channel string, at_ms bigint"
-"""What is kept of a payment."""
+"""The part of a payment that is kept."""
 
 Payment = dict[str, Any]
 
@@ -43,7 +43,7 @@ class FraudRules(Processor):
 
 
 def suspicions(payment: Payment, recent: list[Payment]) -> Iterator[tuple[str, str, list[str]]]:
-    """Rule, name of the alert, and which earlier payments it is about as well."""
+    """Yield the rule, the name of the alert, and the earlier payments it is also about."""
     if payment["amount_cents"] > rules.LARGE_FACTOR * payment["typical_cents"]:
         yield "large", payment["id"], []
     same = [one["id"] for one in recent if minute_ms(one) == minute_ms(payment)]
@@ -60,7 +60,7 @@ def minute_ms(payment: Payment) -> int:
 
 
 def is_impossible(one: Payment, other: Payment) -> bool:
-    """At a till in one country, and too soon at one in another."""
+    """True if one is at a till in one country, and the other too soon at a till in another."""
     soon = abs(one["at_ms"] - other["at_ms"]) <= rules.TRAVEL_MINUTES * rules.MINUTE_MS
     at_tills = one["channel"] == other["channel"] == "chip"
     return bool(soon and at_tills and one["country"] != other["country"])

@@ -1,4 +1,4 @@
-"""Where events come in: taken apart, checked, and each payment let through once."""
+"""The intake of events: parses and checks them, and passes each payment once."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ SEEN = "id string, at_ms bigint"
 
 
 class Intake(Processor):
-    """By card: a payment that a terminal sends again, as it had no answer, has the same card."""
+    """Keyed by card: a payment that a terminal repeats, without an answer, has the same card."""
 
     def init(self, context: Context) -> None:
         self._context = context
@@ -33,7 +33,7 @@ class Intake(Processor):
 
 
 def payment_in(event: bytes) -> dict[str, Any]:
-    """Whatever fails here makes a dead letter of the event, which says why."""
+    """Parse an event. An error here makes the event a dead letter with the reason."""
     fields = json.loads(event)
     payment = {column.split()[0]: fields[column.split()[0]] for column in PAYMENT.split(", ")}
     if payment["amount_cents"] <= 0 or payment["at_ms"] <= 0:

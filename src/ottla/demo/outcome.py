@@ -1,4 +1,4 @@
-"""What is there when all is done: topics, read as any consumer would, and the archive."""
+"""Reads the results at the end: topics, as any consumer would, and the archive."""
 
 from __future__ import annotations
 
@@ -32,12 +32,12 @@ def read_outcome(bootstrap: str, folder: Path) -> Outcome:
 
 
 def window_name(key: bytes) -> str:
-    """Windows have keys as Kafka Streams writes them: the key, then the start in milliseconds."""
+    """Return the window of a key as Kafka Streams writes it: the key, then the start in ms."""
     return f"{key[:-8].decode()}@{int.from_bytes(key[-8:])}"
 
 
 def read_topic(bootstrap: str, topic: str) -> list[tuple[bytes, bytes]]:
-    """Every committed record, in the order of its partition."""
+    """Return every committed record, in the order of its partition."""
     partitions = [TopicPartition(topic, number) for number in range(rules.TOPICS[topic])]
     found: list[tuple[bytes, bytes]] = []
     with Consumer(
@@ -62,7 +62,7 @@ def read_archive(folder: Path) -> list[bytes]:
 
 
 def archived_files(folder: Path) -> list[str]:
-    """The files that Spark's log of the folder names: others are of attempts that were killed."""
+    """Return the files in Spark's log of the folder: others are of attempts that were killed."""
     log = folder / "_spark_metadata"
     if not log.is_dir():
         return []
@@ -72,6 +72,6 @@ def archived_files(folder: Path) -> list[str]:
     entries: list[dict[str, Any]] = []
     for number in sorted(numbers):
         if number >= since:
-            lines = numbers[number].read_text().splitlines()[1:]  # the first is a version
+            lines = numbers[number].read_text().splitlines()[1:]  # the first line is a version
             entries += map(json.loads, lines)
     return [unquote(urlparse(entry["path"]).path) for entry in entries if entry["action"] == "add"]

@@ -1,7 +1,7 @@
-"""Payments as they reach the broker: a day's curve, fraud, latecomers, duplicates, nonsense.
+"""Payments as they reach the broker: a daily curve, fraud, late events, duplicates, invalid ones.
 
-Pure: the same seed gives the same payments. What is planted is marked, but only for the figures;
-neither pipeline nor verifier looks at the marks of fraud.
+Pure: the same seed gives the same payments. Planted events are marked, but only for the figures;
+neither pipeline nor verifier uses the marks of fraud.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ from ottla.demo.world import Customer, Merchant, World
 STORY_BEGINS = datetime(2026, 3, 2, 8, 30, tzinfo=UTC)
 """A Monday morning: shops open, and more and more people pay."""
 SPEED = 60
-"""A second at the terminal is a minute of the story."""
+"""A second of real time is a minute of the story."""
 
 LATE_SHARE, LATE_MINUTES = 0.02, (0.2, 4.0)
 VERY_LATE_SHARE, VERY_LATE_MINUTES = 0.001, (8.0, 20.0)
@@ -49,10 +49,10 @@ class Payment(NamedTuple):
 
 
 class Emission(NamedTuple):
-    """One record on its way to the topic."""
+    """A record to be sent to the topic."""
 
     due_ms: float
-    """When it is sent, on the story's clock."""
+    """When it is sent, in the time of the story."""
     number: int
     key: bytes
     value: bytes
@@ -63,7 +63,7 @@ class Emission(NamedTuple):
 
 
 def day_curve(at_ms: float) -> float:
-    """How busy the shops are, from 0 to 1, by the time of day."""
+    """Return how busy the shops are, from 0 to 1, by the time of day."""
     hour = at_ms / 3_600_000 % 24
     noon = math.exp(-(((hour - 12.5) / 3.2) ** 2))
     evening = math.exp(-(((hour - 18) / 2.0) ** 2))
@@ -72,12 +72,12 @@ def day_curve(at_ms: float) -> float:
 
 @dataclass
 class Generator:
-    """Iterate for emissions without end, in the order in which they are sent."""
+    """Iterate for endless emissions, in the order in which they are sent."""
 
     world: World
     seed: int
     per_s: float
-    """Payments a second of real time at the peak of the day."""
+    """Payments per second of real time at the peak of the day."""
 
     def __iter__(self) -> Iterator[Emission]:
         self._random = Random(self.seed)
@@ -95,7 +95,7 @@ class Generator:
         return self._random.expovariate(self.per_s * day_curve(now_ms)) * 1000 * SPEED
 
     def _happening(self, now_ms: float) -> Iterator[Emission]:
-        """What one moment brings: mostly a payment, sometimes one of the planted things."""
+        """Yield the events of one moment: mostly a payment, sometimes a planted event."""
         customer = self._random.choice(self.world.customers)
         dice = self._random.random()
         for share, plant in (
@@ -113,10 +113,10 @@ class Generator:
             dice -= share
         yield self._emit(now_ms, self._payment(customer, now_ms))
 
-    # Planted things.
+    # Planted events.
 
     def _burst(self, customer: Customer, now_ms: float) -> Iterator[Emission]:
-        """A thief tries a card, again and again, within one minute."""
+        """A thief tries a card again and again within one minute."""
         card = self._random.choice(customer.cards)
         begin_ms = now_ms - now_ms % rules.MINUTE_MS + rules.MINUTE_MS
         for number in range(rules.BURST_PAYMENTS + self._random.randint(1, 6)):
@@ -125,7 +125,7 @@ class Generator:
             yield self._emit(at_ms, payment, "burst")
 
     def _travel(self, customer: Customer, now_ms: float) -> Iterator[Emission]:
-        """The same card in two countries, minutes apart."""
+        """The same card is used in two countries, minutes apart."""
         card = self._random.choice(customer.cards)
         there = self._random.choice(
             [m for m in self.world.merchants if m.country != customer.country]
@@ -151,7 +151,7 @@ class Generator:
         yield self._emit(now_ms + self._minutes(VERY_LATE_MINUTES), payment, "very-late")
 
     def _twice(self, customer: Customer, now_ms: float) -> Iterator[Emission]:
-        """A terminal that had no answer sends the same payment again."""
+        """A terminal that got no answer sends the same payment again."""
         payment = self._payment(customer, now_ms)
         yield self._emit(now_ms, payment)
         yield self._emit(now_ms + self._minutes(DUPLICATE_MINUTES), payment, "duplicate")
@@ -167,7 +167,7 @@ class Generator:
         good = payment.to_json()
         fields = json.loads(good)
         without = {name: value for name, value in fields.items() if name != "merchant"}
-        number = b"%d" % self._payments  # so that no two are alike
+        number = b"%d" % self._payments  # so that no two are equal
         return self._random.choice(
             [
                 good[: len(good) // 2],
@@ -179,7 +179,7 @@ class Generator:
             ]
         )
 
-    # Parts of them.
+    # Their parts.
 
     def _payment(
         self,
@@ -195,7 +195,8 @@ class Generator:
         shops = (
             self.world.merchants if channel == "online" else self.world.by_country[customer.country]
         )
-        shop = merchant or shops[int(len(shops) * self._random.random() ** 2)]  # some are popular
+        # Some shops are popular.
+        shop = merchant or shops[int(len(shops) * self._random.random() ** 2)]
         amount = customer.typical_cents * self._random.lognormvariate(0, AMOUNT_SIGMA)
         return Payment(
             id=f"p-{self._payments:08}",

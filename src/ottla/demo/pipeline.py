@@ -1,11 +1,11 @@
-"""The pipeline of the demo: what `ottla demo` runs on Spark, and a pattern to copy.
+"""The pipeline that `ottla demo` runs on Spark, and a pattern to copy.
 
     payments ─┬─> payments-dead-letters: what is no payment
               ├─> payments-clean: each once, with its customer ─┬─> merchant-minutes: totals
               │                                                 └─> fraud-alerts
               └─> an archive in Parquet: everything as it came
 
-Topics are written exactly once, so Spark can be killed at any time: it goes on where it was, and
+Topics are written exactly once, so Spark can be killed at any time: it continues where it was, and
 readers of committed records see nothing twice and miss nothing.
 """
 
@@ -55,7 +55,7 @@ def payments_app(bootstrap: str) -> App:
 
 
 def archive(spark: SparkSession, bootstrap: str, folder: Path) -> StreamingQuery:
-    """Plain Spark: the topic as it is, in files."""
+    """Write the topic to files, with plain Spark."""
     events = spark.readStream.format("ottla").option("kafka.bootstrap.servers", bootstrap)
     events = events.option("subscribe", rules.PAYMENTS).option("startingOffsets", "earliest")
     files = events.load().writeStream.format("parquet").option("path", str(folder / "archive"))

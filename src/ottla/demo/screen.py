@@ -1,4 +1,4 @@
-"""What the demo shows: figures that change in place on a terminal, plain lines elsewhere."""
+"""The output of the demo: figures that change in place on a terminal, plain lines elsewhere."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from rich.live import Live
 from rich.table import Table
 from rich.text import Text
 
-from ottla.demo.figures import Figures
+from ottla.demo.figures import QUERIES, Figures, QueryFigures
 from ottla.demo.verify import Check
 
 LINE_EVERY_S = 5.0
@@ -40,7 +40,7 @@ class Screen:
         self._console.print(text, highlight=False, soft_wrap=True)
 
     def show(self, left: str) -> None:
-        """The figures of now; `left` says what is still to come."""
+        """Show the present figures; `left` says what is still to come."""
         self._figures.sample()
         for note in self._figures.notes[self._noted :]:
             self.say(note)
@@ -55,32 +55,40 @@ class Screen:
         f = self._figures
         first = f.queries.get("intake")
         return (
-            f"{left:>14}: {f.sent:,} sent, {f.per_s:,.0f}/s, lag {f.lag:,}, "
-            f"batch {first.ms if first else 0:,} ms, {f.alerts.total():,} alerts, "
-            f"latency {_seconds(f.latency_s)}"
+            f"{left:>10}: {f.sent:,} sent, {f.per_s:,.0f}/s, {f.lag:,} waiting, "
+            f"batch {_seconds(first.ms / 1000 if first else None)}, "
+            f"{f.alerts.total():,} alerts, {_seconds(f.latency_s)} each"
         )
 
     def _picture(self, left: str) -> Group:
         f = self._figures
         head = Text.assemble(
-            ("card payments", "bold"),
-            f"  {left}   {f.sent:,} sent   ",
-            (f"{f.per_s:,.0f} events/s", "cyan"),
-            f"   lag {f.lag:,}   payment to alert ",
-            (_seconds(f.latency_s), "cyan"),
+            ("Card payments", "bold"),
+            f"  {left}\n  {f.sent:,} sent   ",
+            (f"{f.per_s:,.0f} a second", "cyan"),
+            f"   {f.lag:,} not processed yet",
         )
         rules = "   ".join(f"{rule} {count:,}" for rule, count in sorted(f.alerts.items()))
-        alerts = Text(f"alerts: {rules or 'none yet'}", "red")
-        return Group(head, self._queries(), alerts, *(Text(f"  {one}", "dim") for one in f.latest))
+        alerts = Text.assemble(
+            ("Fraud alerts", "bold"),
+            ("  ", ""),
+            (rules or "none yet", "red"),
+            "   from payment to alert ",
+            (_seconds(f.latency_s), "cyan"),
+        )
+        latest = (Text(f"  {one}", "dim") for one in f.latest)
+        return Group(head, Text(), self._queries(), Text(), alerts, *latest)
 
     def _queries(self) -> Table:
         table = Table(box=None, padding=(0, 2))
         table.add_column("query")
-        for head in ("batch", "rows", "took", "rows/s"):
+        for head in ("records", "batches", "last batch", "took"):
             table.add_column(head, justify="right")
-        for name, one in self._figures.queries.items():
-            rate = f"{one.rows / one.ms * 1000:,.0f}" if one.ms else ""
-            table.add_row(name, str(one.batch), f"{one.rows:,}", f"{one.ms:,} ms", rate)
+        found = self._figures.queries
+        for name in (*QUERIES, *(one for one in found if one not in QUERIES)):
+            one = found.get(name, QueryFigures())
+            took = f"{one.ms / 1000:.1f} s" if one.batches else "-"
+            table.add_row(name, f"{one.total:,}", f"{one.batches:,}", f"{one.rows:,}", took)
         return table
 
 

@@ -1,4 +1,4 @@
-"""The demo from its first line to its verdict."""
+"""The demo from its first line to its final check."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from rich.console import Console
 
 from ottla.blocking import Admin
 from ottla.demo import rules
-from ottla.demo.children import Cluster
+from ottla.demo.children import ChildFailed, Cluster
 from ottla.demo.figures import Figures
 from ottla.demo.outcome import read_outcome
 from ottla.demo.payments import Generator
@@ -31,25 +31,29 @@ LOOK_EVERY_S = 0.2
 KILL_DRIVER_AT, KILL_BROKER_AT = 0.3, 0.6
 """Shares of the run."""
 NODES = 3
-MISHAP_PATIENCE_S = 40.0
+WARM_UP_PAYMENTS = 200
+WARM_UP_TIMEOUT_S = 600.0
+CALM_BATCHES = 3
+"""Every query does this many batches before the next mishap, or there would be little to see."""
+MISHAP_PATIENCE_S = 180.0
 
 
 @dataclass(frozen=True)
 class Options:
     seconds: float = 60.0
     events: int | None = None
-    """If given, the run ends after so many instead."""
+    """If given, the run ends after this many events instead."""
     per_s: float = 1000.0
-    """At the peak of the day."""
+    """Payments per second at the peak of the day."""
     seed: int = 1
     data: Path | None = None
-    """Kept; None for a folder that is removed at the end."""
+    """A folder that is kept; None for one that is removed at the end."""
     chaos: bool = False
 
 
 def run(options: Options, console: Console) -> int:
-    """0 if everything came out right, 1 if not."""
-    # Whoever asks us to end must not leave our children behind either.
+    """Return 0 if all results are right, 1 if not."""
+    # A SIGTERM must not leave child processes behind either.
     signal.signal(signal.SIGTERM, lambda number, frame: sys.exit(128 + number))
     try:
         return _run(options, console)
@@ -64,7 +68,8 @@ def _run(options: Options, console: Console) -> int:
             code = Show(options, console, place.folder, cleanup).run()
         except (KeyboardInterrupt, SystemExit):
             for number in (signal.SIGINT, signal.SIGTERM):
-                signal.signal(number, signal.SIG_IGN)  # or else the next one leaves children behind
+                # Otherwise the next one would leave children behind.
+                signal.signal(number, signal.SIG_IGN)
             console.print("Stopping Spark and the brokers; this takes some seconds")
             raise
         if code != 0 and not place.keeps:
@@ -119,6 +124,10 @@ class Show:
     def run(self) -> int:
         terminals, spark = self._start()
         with self._screen:
+            self._warm_up(terminals, spark)
+            self._screen.say("The shops open")
+            self._figures.opened_at = time.time()
+            terminals.start()
             self._play(terminals, spark)
             self._finish(terminals, spark)
         found = read_outcome(self._cluster.bootstrap, self._folder)
@@ -127,13 +136,14 @@ class Show:
         show_checks(self._console, checks)
         return 0 if all(check.good for check in checks) else 1
 
-    # Before: everything that must be there.
+    # Before: the preparations.
 
     def _start(self) -> tuple[Terminals, SparkDriver]:
         self._cleanup.callback(self._cluster.end)
         self._cluster.start()
         bootstrap = self._cluster.bootstrap
-        self._screen.say(f"{NODES} brokers on {bootstrap}, data in {self._folder}")
+        self._screen.say(f"{NODES} brokers on {bootstrap}")
+        self._screen.say(f"Data in {self._folder}")
         create_topics(bootstrap)
         send_customers(bootstrap, self._world.customers)
         self._screen.say("Starting Spark with the pipeline; this takes some seconds")
@@ -147,30 +157,47 @@ class Show:
         watch = AlertWatch(bootstrap, terminals, self._figures)
         watch.start()
         self._cleanup.callback(watch.close)
-        terminals.start()
         return terminals, spark
+
+    def _warm_up(self, terminals: Terminals, spark: SparkDriver) -> None:
+        """Wait until every query has done a batch: Spark's first one takes many times as long as
+        any other, because it starts Python workers, compiles code and creates state stores."""
+        began = time.monotonic()
+        terminals.warm_up(WARM_UP_PAYMENTS)
+        while self._figures.batches_done() == 0:
+            if time.monotonic() - began > WARM_UP_TIMEOUT_S:
+                raise ChildFailed(f"Spark did no batch within {WARM_UP_TIMEOUT_S:.0f} s")
+            spark.look_after()
+            self._screen.show("warming up")
+            time.sleep(LOOK_EVERY_S)
+        took_s = time.monotonic() - began
+        self._screen.say(f"Warmed up with {WARM_UP_PAYMENTS} payments in {took_s:.0f} s")
 
     # The run itself.
 
     def _play(self, terminals: Terminals, spark: SparkDriver) -> None:
         began = self._calm_since = time.monotonic()
+        self._batches_then = self._figures.batches_done()
         mishaps = self._mishaps(spark) if self._options.chaos else []
         while (share := self._share_done(began, terminals)) < 1 or mishaps:
             if share >= 1:
                 terminals.close()
             if terminals.failure is not None:
                 raise terminals.failure
-            if mishaps and share >= mishaps[0].at and self._has_worked_since():
+            is_idle = share >= 1 and self._figures.lag == 0  # nothing more will come
+            if mishaps and share >= mishaps[0].at and (is_idle or self._has_worked_since()):
                 mishaps.pop(0).happen()
-                self._batches_then, self._calm_since = self._figures.batches, time.monotonic()
+                self._batches_then = self._figures.batches_done()
+                self._calm_since = time.monotonic()
             spark.look_after()
             self._screen.show(self._left(share))
             time.sleep(LOOK_EVERY_S)
 
     def _has_worked_since(self) -> bool:
-        """Whether Spark has done a batch since the last mishap, or takes too long for that."""
+        """True if every query has done some batches since the last mishap, or takes too long."""
         waited_s = time.monotonic() - self._calm_since
-        return self._figures.batches > self._batches_then or waited_s > MISHAP_PATIENCE_S
+        done = self._figures.batches_done() - self._batches_then
+        return done >= CALM_BATCHES or waited_s > MISHAP_PATIENCE_S
 
     def _share_done(self, began: float, terminals: Terminals) -> float:
         if self._options.events is not None:
@@ -196,7 +223,7 @@ class Show:
         self._figures.note("[red]kill -9: broker 1; it comes back by itself[/]")
         self._cluster.kill_node(1)
 
-    # After: let it come to its end.
+    # After: let everything finish.
 
     def _finish(self, terminals: Terminals, spark: SparkDriver) -> None:
         self._screen.say("No more payments; letting the pipeline finish what is there")
@@ -211,6 +238,7 @@ def create_topics(bootstrap: str) -> None:
     with Admin(bootstrap_servers=bootstrap) as admin:
         for topic, partitions in rules.TOPICS.items():
             policy = "compact" if topic in rules.COMPACTED else "delete"
-            # The story is older than a week: by Kafka's default its records would soon be deleted.
+            # The story is older than a week: with Kafka's default its records would soon be
+            # deleted.
             configs = {"cleanup.policy": policy, "retention.ms": "-1"}
             admin.create_topic(topic, partitions=partitions, configs=configs)

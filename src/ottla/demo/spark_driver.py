@@ -1,4 +1,4 @@
-"""The process with Spark, as the demo sees it: started again whenever it ends too early."""
+"""The Spark process as the demo sees it: restarted whenever it ends too early."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ class SparkDriver(Child):
         self._await("started", READY_TIMEOUT_S)
 
     def look_after(self) -> None:
-        """Start it again if it has ended, which checkpoints and transactions make harmless."""
+        """Restart it if it has ended; checkpoints and transactions make that harmless."""
         if self.running:
             return
         if self._starts > RESTARTS_MAX:
@@ -49,7 +49,7 @@ class SparkDriver(Child):
         self.start()
 
     def finish(self, look: Callable[[], object]) -> None:
-        """Let it process all that is there, and end. `look` is called all the while."""
+        """Let it process everything and end. `look` is called all the while."""
         deadline = time.monotonic() + FINISH_TIMEOUT_S
         while self._heard != "finished" and time.monotonic() < deadline:
             self.look_after()
@@ -68,7 +68,7 @@ class SparkDriver(Child):
             self.process.stdin.write(text + "\n")
             self.process.stdin.flush()
         except BrokenPipeError:
-            pass  # it has just ended, which is seen in the next round
+            pass  # it has just ended, which the next round notices
 
     def _await(self, event: str, timeout_s: float) -> None:
         deadline = time.monotonic() + timeout_s

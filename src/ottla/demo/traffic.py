@@ -1,9 +1,10 @@
-"""The two ends of the pipeline in threads of the demo: payments go in, alerts come out."""
+"""The two ends of the pipeline, in threads of the demo: payments go in, alerts come out."""
 
 from __future__ import annotations
 
 import json
 import time
+from itertools import islice
 from threading import Event, Thread
 from typing import Any
 
@@ -26,7 +27,7 @@ def send_customers(bootstrap: str, customers: list[Customer]) -> None:
 
 
 class Terminals(Thread):
-    """Sends payments at their time, and keeps a list of them: the truth to verify against."""
+    """Sends payments at their time, and keeps a list of them to verify against."""
 
     def __init__(self, bootstrap: str, generator: Generator, figures: Figures) -> None:
         super().__init__(name="terminals", daemon=True)
@@ -34,12 +35,18 @@ class Terminals(Thread):
         self.sent_at: dict[str, float] = {}
         self.failure: Exception | None = None
         self._servers = bootstrap
-        self._generator = generator
+        self._emissions = iter(generator)
         self._figures = figures
         self._closing = Event()
 
+    def warm_up(self, count: int) -> None:
+        """Send the first payments before the clock runs; they are checked like all others."""
+        with Producer(bootstrap_servers=self._servers) as producer:
+            for emission in islice(self._emissions, count):
+                self._send(producer, emission)
+
     def close(self) -> None:
-        """No more payments; `join` then waits until all that were sent have arrived."""
+        """Send no more payments; `join` then waits until all that were sent have arrived."""
         self._closing.set()
 
     def run(self) -> None:
@@ -52,19 +59,22 @@ class Terminals(Thread):
     def _send_all(self, producer: Producer) -> None:
         began = time.monotonic()
         first_ms: float | None = None
-        for emission in self._generator:
+        for emission in self._emissions:
             first_ms = emission.due_ms if first_ms is None else first_ms
             due_s = began + (emission.due_ms - first_ms) / 1000 / SPEED
-            # In small sleeps of many events each: one for each would be most of the work.
+            # Sleep once for many events: one sleep for each would be most of the work.
             if (ahead_s := due_s - time.monotonic()) > 0 and self._closing.wait(ahead_s + SLEEP_S):
                 return
             if self._closing.is_set():
                 return
-            self.sent.append(emission)
             if emission.payment is not None:
                 self.sent_at.setdefault(emission.payment.id, time.time())
-            producer.send(rules.PAYMENTS, emission.value, key=emission.key)
-            self._figures.sent = len(self.sent)
+            self._send(producer, emission)
+
+    def _send(self, producer: Producer, emission: Emission) -> None:
+        self.sent.append(emission)
+        producer.send(rules.PAYMENTS, emission.value, key=emission.key)
+        self._figures.sent = len(self.sent)
 
 
 class AlertWatch(Thread):

@@ -1,6 +1,6 @@
-"""What must have come out, worked out from what went in by plain Python, and compared.
+"""Computes the expected results from the input in plain Python, and compares them.
 
-Pure, and on purpose without a line of the pipeline: a mistake there must not be made here again.
+Pure, and deliberately without any code of the pipeline: a mistake there must not be repeated here.
 """
 
 from __future__ import annotations
@@ -25,13 +25,13 @@ class Totals(NamedTuple):
 
 @dataclass
 class Outcome:
-    """What the topics and the archive hold at the end, as a `read_committed` reader finds it."""
+    """The contents of the topics and the archive at the end, for a `read_committed` reader."""
 
     payments: list[bytes] = field(default_factory=list)
     archive: list[bytes] = field(default_factory=list)
     dead_letters: list[bytes] = field(default_factory=list)
     clean: list[tuple[str, str]] = field(default_factory=list)
-    """Id of the payment, name of its customer from the table."""
+    """Id of the payment, and its customer's name from the table."""
     minutes: Mapping[str, Totals] = field(default_factory=dict)
     """By `merchant@minute`, the newest of each."""
     alerts: list[str] = field(default_factory=list)
@@ -83,7 +83,7 @@ def _minutes(payments: Iterable[Payment], found: Mapping[str, Totals]) -> Check:
 
 
 def alerts(payments: Iterable[Payment], people: Mapping[str, Customer]) -> list[str]:
-    """The alerts these payments call for, each by a name that says which payments it is about."""
+    """Return the expected alerts, each with a name that says which payments it is about."""
     named: list[str] = []
     by_card: defaultdict[str, list[Payment]] = defaultdict(list)
     for payment in payments:

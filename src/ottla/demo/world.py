@@ -1,4 +1,4 @@
-"""Who pays whom: customers, their cards, merchants. Made up, and the same for the same seed."""
+"""The customers, their cards, and the merchants. Invented, and the same for the same seed."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ MERCHANTS = 60
 CARDS_A_CUSTOMER_MAX = 2
 TYPICAL_MEDIAN_CENTS = 2_500
 
-# Where people live, and how many of a hundred.
+# Where people live, in percent.
 COUNTRIES = {"DE": 24, "FR": 18, "IT": 15, "ES": 13, "PL": 11, "NL": 7, "CZ": 5, "AT": 4, "PT": 3}
 FIRST_NAMES = (
     *("Ada", "Ben", "Clara", "David", "Elif", "Franz", "Greta", "Hugo", "Ines", "Jan"),
@@ -29,7 +29,7 @@ class Customer(NamedTuple):
     name: str
     country: str
     typical_cents: int
-    """What this customer usually pays; half of all payments are above."""
+    """The customer's median payment."""
     cards: tuple[str, ...]
 
 
@@ -57,7 +57,7 @@ class World:
 
 def _merchants(random: Random) -> list[Merchant]:
     places = list(COUNTRIES)
-    # In turns first, so that everybody has a shop at home.
+    # One after the other, so that every country has a shop.
     return [
         Merchant(f"m-{number:02}", random.choice(CATEGORIES), places[number % len(places)])
         for number in range(MERCHANTS)

@@ -1,4 +1,4 @@
-"""Managed Spark applications: what `ottla pipeline` runs, watches, stops and reprocesses."""
+"""Managed Spark applications that `ottla pipeline` runs, watches, stops and reprocesses."""
 
 from ottla.pipelines.context import Context
 

@@ -1,4 +1,4 @@
-"""Application files of every kind, behind one face: what is read, what is written, and a start.
+"""Application files of all kinds, with one interface: inputs, outputs, checks, and a start.
 
 - YAML: see `declared/`.
 - Python with `app`, an `ottla.streams.App`.
@@ -18,12 +18,14 @@ from ottla.pipelines.context import AT_ONCE, BOOTSTRAP, Context
 from ottla.pipelines.declared.declaration import Declaration, FileSink
 from ottla.pipelines.declared.read import read_declaration
 from ottla.pipelines.declared.steps import top_level_names
-from ottla.pipelines.errors import InvalidFile
+from ottla.pipelines.errors import InvalidFile, StepFailed
 from ottla.pipelines.modules import load_module
 from ottla.pipelines.works import AvailableApp, Queries, RunningApp, Work
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
+
+    from ottla.streams import App
 
 YAML_SUFFIXES = (".yaml", ".yml")
 DEFAULT_BOOTSTRAP = "localhost:9092"
@@ -31,16 +33,26 @@ DEFAULT_BOOTSTRAP = "localhost:9092"
 
 class Application(Protocol):
     def name_outputs(self, context: Context) -> None:
-        """Tells the context which topics and folders will be written, as far as is known."""
+        """Tell the context which topics and folders will be written, as far as known."""
 
     def start(self, spark: SparkSession, context: Context) -> Work: ...
+
+    def check(self, file: Path) -> list[str]:
+        """Raise InvalidFile, naming `file`, for the first mistake that is found without Spark;
+        return what could not be checked."""
+
+    def check_on(self, spark: SparkSession, context: Context, file: Path) -> None:
+        """Raise InvalidFile for the first mistake that Spark finds before a query starts."""
 
     @property
     def spark_options(self) -> Mapping[str, str]: ...
 
     @property
     def inputs(self) -> list[str]:
-        """Topics that must be there; patterns and what cannot be known are left out."""
+        """Topics that must exist, as far as known; patterns are left out."""
+
+    def internal_topics(self, context: Context) -> list[str]:
+        """Return the topics between its own queries."""
 
     @property
     def connection(self) -> Mapping[str, str]: ...
@@ -50,7 +62,7 @@ class Application(Protocol):
 
 
 def check_file(file: Path) -> str:
-    """The name of the pipeline in a file that can be run, found without running it."""
+    """Return the name of the pipeline in a file, without running it; raise if it cannot be run."""
     if file.suffix in YAML_SUFFIXES:
         return read_declaration(file).name
     if file.suffix != ".py":
@@ -71,7 +83,7 @@ def check_file(file: Path) -> str:
 
 
 def files_of(file: Path) -> list[Path]:
-    """The file and those it names: what a copy must hold to be run later as it is now."""
+    """Return the file and those it names, so that a copy can be run later unchanged."""
     if file.suffix not in YAML_SUFFIXES:
         return [file]
     steps = read_declaration(file).steps
@@ -79,7 +91,7 @@ def files_of(file: Path) -> list[Path]:
 
 
 def load_application(file: Path, folders: list[Path], base: Path | None = None) -> Application:
-    """`folders` are those it imports from, `base` is where its relative paths of data start."""
+    """Load a file. It imports from `folders`; relative paths of data start at `base`."""
     if file.suffix in YAML_SUFFIXES:
         return DeclaredApplication(read_declaration(file, base), folders)
     module = load_module(file, folders)
@@ -114,14 +126,17 @@ class DeclaredApplication:
     def trigger(self) -> str | None:
         return self._declaration.trigger
 
+    def internal_topics(self, _context: Context) -> list[str]:
+        return []
+
     def name_outputs(self, context: Context) -> None:
         sink = self._declaration.sink
         if isinstance(sink, FileSink):
             context.path(sink.path)
             return
         context.topic(sink.topic)
-        if self._declaration.dead_letters:
-            context.topic(self._declaration.dead_letters)
+        for letters in self._declaration.dead_letters:
+            context.topic(letters)
 
     def start(self, spark: SparkSession, context: Context) -> Work:
         from ottla.pipelines.declared.locate import Locator
@@ -129,6 +144,20 @@ class DeclaredApplication:
 
         pipeline = DeclaredPipeline(self._declaration, context, self._folders)
         return Queries([pipeline.start(spark)], Locator(spark, pipeline).explain)
+
+    def check(self, file: Path) -> list[str]:
+        from ottla.pipelines.checking.declared import check_declaration
+
+        return check_declaration(replace(self._declaration, file=file))
+
+    def check_on(self, spark: SparkSession, context: Context, file: Path) -> None:
+        from ottla.pipelines.declared.mistakes import located
+        from ottla.pipelines.declared.run import DeclaredPipeline
+
+        try:
+            DeclaredPipeline(self._declaration, context, self._folders).written(spark)
+        except StepFailed as error:
+            raise located(replace(self._declaration, file=file), error) from error
 
 
 class StreamsApplication:
@@ -152,18 +181,42 @@ class StreamsApplication:
         for name in self._app.topology.sinks():
             context.topic(name)
 
+    def internal_topics(self, context: Context) -> list[str]:
+        return [topic.name for topic in self._renamed(context).plan().internal_topics]
+
+    def _renamed(self, context: Context) -> App:
+        """Return the app as this version runs it."""
+        app: App = self._app
+        return app.renamed(context.suffix) if context.suffix else app
+
     def start(self, spark: SparkSession, context: Context) -> Work:
         others = {name: value for name, value in context.connection.items() if name != BOOTSTRAP}
-        app = self._app.at(context.bootstrap, others)
-        app = app.renamed(context.suffix) if context.suffix else app
+        app = self._renamed(context).at(context.bootstrap, others)
         checkpoints = context.checkpoint("streams")
         if context.trigger.get("availableNow"):
             work = AvailableApp(app, checkpoints)
             work.start()
             return work
         every = context.trigger.get("processingTime")
-        trigger = None if every == AT_ONCE else every
+        trigger = None if every in (None, AT_ONCE) else str(every)
         return RunningApp(app.start(spark, checkpoints=checkpoints, trigger=trigger))
+
+    def check(self, file: Path) -> list[str]:
+        from ottla.pipelines.checking.streams import check_app
+
+        check_app(self._app, file)
+        return []
+
+    def check_on(self, spark: SparkSession, context: Context, file: Path) -> None:
+        from ottla.spark.datasource import register
+        from ottla.streams.errors import BadTopology
+        from ottla.streams.lowering.build import Builder
+
+        register(spark)
+        try:
+            Builder(spark, self._app.settings, {}).build(self._app.plan())
+        except BadTopology as error:
+            raise InvalidFile(file, error.line, "", error.problem) from error
 
 
 class FunctionApplication:
@@ -175,8 +228,11 @@ class FunctionApplication:
     connection: Mapping[str, str] = {}
     trigger: str | None = None
 
+    def internal_topics(self, _context: Context) -> list[str]:
+        return []
+
     def name_outputs(self, context: Context) -> None:
-        """What it writes is known when it has said so."""
+        """Do nothing: a function names its outputs when it runs."""
 
     def start(self, spark: SparkSession, context: Context) -> Work:
         from pyspark.sql.streaming.query import StreamingQuery
@@ -187,9 +243,15 @@ class FunctionApplication:
             raise TypeError("pipeline(spark, context) must return the queries that it started")
         return Queries(queries)
 
+    def check(self, file: Path) -> list[str]:
+        return ["pipeline(spark, context): what a function does shows when it runs"]
+
+    def check_on(self, spark: SparkSession, context: Context, file: Path) -> None:
+        """Do nothing: the function would start its queries."""
+
 
 def context_for(application: Application, context: Context, bootstrap: str | None) -> Context:
-    """With the address: the one of the command line, of the file, or the default."""
+    """Return the context with the address of the command line, of the file, or the default."""
     connection = {BOOTSTRAP: DEFAULT_BOOTSTRAP, **application.connection, **context.connection}
     if bootstrap:
         connection[BOOTSTRAP] = bootstrap

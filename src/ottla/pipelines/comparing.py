@@ -1,9 +1,10 @@
-"""Two outputs of the same kind, compared: record by record, and key by key where they have keys.
+"""Compares two outputs of the same kind: record by record, and key by key if they have keys.
 
-Of a stream every record counts. Of a table only the last of each key does: which ones came before
-depends on where its batches ended. An output does not say which of the two it is, so both are told.
+In a stream every record counts. In a table only the last record of each key counts: the earlier
+ones depend on where its batches ended. An output does not show which of the two it is, so both are
+reported.
 
-Pure. Values that are JSON are the same if they mean the same, whatever the order of their fields.
+Pure. JSON values are equal if they mean the same, whatever the order of their fields.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ Row = tuple[bytes | None, bytes | None]
 
 @dataclass(frozen=True)
 class Records:
-    """All of them, in no order."""
+    """Counts of all records, whatever their order."""
 
     same: int
     only_old: int
@@ -33,8 +34,8 @@ class Records:
 
 @dataclass
 class Difference:
-    """What two outputs have in common and what not; counts are of the last values of keys, or of
-    values where there are no keys."""
+    """Common and different rows of two outputs; counts are of the last values of keys, or of values
+    if there are no keys."""
 
     by_key: bool
     rows: tuple[int, int]
@@ -69,7 +70,7 @@ class Difference:
 
 
 def compare(old: Iterable[Row], new: Iterable[Row]) -> Difference:
-    """In the order of their offsets: of each key the last value counts, and none is a deletion."""
+    """Compare rows in offset order: the last value of each key counts, and null is a deletion."""
     old_rows, new_rows = list(old), list(new)
     old_bag, new_bag = Counter(map(_meaning, old_rows)), Counter(map(_meaning, new_rows))
     has_keys = all(key is not None for key, _ in [*old_rows, *new_rows])
@@ -118,7 +119,7 @@ def _count_keys(found: Difference, old: Mapping[bytes, bytes], new: Mapping[byte
 
 
 def _add_records(found: Difference, old: Counter[Row], new: Counter[Row]) -> None:
-    """Examples of records, where keys have given none."""
+    """Add examples of records, if keys have given none."""
     if found.examples:
         return
     for key, value in islice(old - new, EXAMPLES_MAX):
@@ -135,7 +136,7 @@ def means_the_same(one: bytes, other: bytes) -> bool:
 
 
 def _meaning(row: Row) -> Row:
-    """JSON in one spelling."""
+    """Return the row with its JSON in one spelling."""
     key, value = row
     try:
         return key, json.dumps(json.loads(value or b""), sort_keys=True).encode()

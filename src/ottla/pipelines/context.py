@@ -1,4 +1,4 @@
-"""What a pipeline is told about the version of it that runs, and what it tells of its outputs."""
+"""The context of a pipeline: facts about its running version, and its reported outputs."""
 
 from __future__ import annotations
 
@@ -15,8 +15,8 @@ AT_ONCE = "0 seconds"
 class Context:
     """Given to `def pipeline(spark, context)`.
 
-    Names of what is written go through `topic` and `path`, so that a second version beside the
-    first writes into topics and folders of its own; checkpoints go through `checkpoint`.
+    Pass the names of outputs through `topic` and `path`, so that a second version beside the first
+    writes to its own topics and folders; pass checkpoints through `checkpoint`.
     """
 
     name: str
@@ -32,12 +32,12 @@ class Context:
     paths: dict[str, str] = field(default_factory=dict)
 
     def topic(self, name: str) -> str:
-        """The topic that this version writes instead of `name`."""
+        """Return the topic that this version writes instead of `name`."""
         self.topics[name] = name + self.suffix
         return self.topics[name]
 
     def path(self, path: str) -> str:
-        """The folder that this version writes instead of `path`."""
+        """Return the folder that this version writes instead of `path`."""
         self.paths[path] = path.rstrip("/") + self.suffix
         return self.paths[path]
 
@@ -47,7 +47,7 @@ class Context:
         return f"{self.checkpoints.rstrip('/')}/{name}"
 
     def starting(self, offsets: str = "earliest") -> str:
-        """For the option startingOffsets: reprocessing begins at the earliest, whatever is said."""
+        """Return the option startingOffsets: reprocessing always begins at the earliest."""
         return "earliest" if self.from_earliest else offsets
 
     @property

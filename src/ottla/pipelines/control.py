@@ -1,4 +1,4 @@
-"""Starting, stopping and deleting pipelines from outside: what the commands do."""
+"""Starts, stops and deletes pipelines from outside, for the commands."""
 
 from __future__ import annotations
 
@@ -16,6 +16,7 @@ from ottla.pipelines import processes
 from ottla.pipelines.application import check_file, files_of
 from ottla.pipelines.errors import PipelineError
 from ottla.pipelines.folders import PipelineFolder, PipelineState, Spec, VersionFolder
+from ottla.pipelines.internals import KINDS, remove_internals
 from ottla.pipelines.logs import OUTPUT_LOG, tail
 from ottla.pipelines.states import Record, State
 
@@ -33,7 +34,7 @@ class AlreadyRunning(PipelineError):
 
 @dataclass(frozen=True)
 class Started:
-    """A process of a pipeline. While `parent` is open, it lives; None: it lives on its own."""
+    """A process of a pipeline. It lives while `parent` is open; None: it lives on its own."""
 
     folder: VersionFolder
     process: subprocess.Popen[bytes]
@@ -42,7 +43,7 @@ class Started:
     def wait_until(
         self, is_there: Callable[[Record], bool], within_s: float | None = None
     ) -> Record:
-        """The record once it is so, or is over, or time is up."""
+        """Return the record once it is as wanted, or the process has ended, or time is up."""
         deadline = None if within_s is None else time.monotonic() + within_s
         while True:
             has_ended = self.process.poll() is not None
@@ -55,7 +56,7 @@ class Started:
 
 
 def prepare(root: Path, file: Path, name: str | None, spec: Spec) -> PipelineFolder:
-    """The folder of a pipeline with this file as its current version, which is not running."""
+    """Return the folder of a pipeline, with this file as its current version; it must not run."""
     file = file.resolve()
     found = check_file(file)
     folder = PipelineFolder(root, name or found)
@@ -74,14 +75,14 @@ def prepare(root: Path, file: Path, name: str | None, spec: Spec) -> PipelineFol
 
 
 def install(folder: PipelineFolder, spec: Spec, file: Path) -> None:
-    """Writes down what to run, with a copy of the file: a restart runs the same again."""
+    """Write the spec and copy the file, so that a restart runs the same again."""
     version = folder.version(spec.version)
     entry = copy_application(file, version.app)
     version.write_spec(replace(spec, file=str(file), entry=entry))
 
 
 def copy_application(file: Path, target: Path) -> str:
-    """Keeps the places of files to each other; the path of the first, below `target`."""
+    """Copy the files, keeping their relative positions; return the first one's path in `target`."""
     files = files_of(file)
     base = Path(os.path.commonpath([one.parent for one in files]))
     new = target.with_name(target.name + ".new")
@@ -96,12 +97,12 @@ def copy_application(file: Path, target: Path) -> str:
 
 
 _SAFE_PATH = {"PYTHONSAFEPATH": "1"}
-"""A file `copy.py` where a pipeline is started is not taken for Python's module `copy`, neither
-for its process nor for Spark's."""
+"""A file `copy.py` in the folder where a pipeline is started must not replace Python's module
+`copy`, neither in its process nor in Spark's."""
 
 
 def start(version: VersionFolder, *, attached: bool = False) -> Started:
-    """A process of its own session; `attached` ones end with this process."""
+    """Start a process in its own session; an `attached` one ends with this process."""
     version.logs.mkdir(parents=True, exist_ok=True)
     lock = processes.Lock.take(version.lock)
     if lock is None:
@@ -128,7 +129,7 @@ def start(version: VersionFolder, *, attached: bool = False) -> Started:
 
 
 def _announce(version: VersionFolder) -> None:
-    """Until the process speaks for itself, what the last one said must not be taken for it."""
+    """Reset the record, so that the last process's state is not taken for the new one's."""
     last = version.written_record()
     version.write_record(
         replace(last, state=State.STARTING, since=time.time(), pid=None, identity=None, error=None)
@@ -136,14 +137,14 @@ def _announce(version: VersionFolder) -> None:
 
 
 def stop(version: VersionFolder, within_s: float = STOP_S) -> Record:
-    """Asks the process to stop, and kills it when it does not in time: nothing is lost by that."""
+    """Ask the process to stop, and kill it if it does not in time: nothing is lost by that."""
     record = version.written_record()
     if not processes.is_locked(version.lock):
         return version.record()
     processes.send(record.pid, record.identity, signal.SIGTERM)
     deadline = time.monotonic() + within_s
     while processes.is_locked(version.lock):
-        # A process that has just been started has not said yet which one it is.
+        # A process that has just been started has not written its pid yet.
         record = version.written_record()
         if time.monotonic() > deadline:
             processes.send(record.pid, record.identity, signal.SIGKILL)
@@ -157,7 +158,7 @@ def stop(version: VersionFolder, within_s: float = STOP_S) -> Record:
 
 
 def _stopped(version: VersionFolder) -> Record:
-    """A process that was killed, or had no time to say so, was stopped all the same."""
+    """Mark a process as stopped that was killed or had no time to write it."""
     lock = processes.Lock.take(version.lock)
     if lock is None:
         return version.record()
@@ -173,7 +174,7 @@ def _stopped(version: VersionFolder) -> Record:
 
 
 def why_it_ended(version: VersionFolder) -> str:
-    """The error of a process that failed, with what it printed if it said nothing itself."""
+    """Return the error of a failed process, or its last output if it wrote no error."""
     record = version.record()
     if record.error and record.pid is not None:
         return record.error
@@ -181,10 +182,12 @@ def why_it_ended(version: VersionFolder) -> str:
     return printed[-1] if printed else record.error or "no reason given"
 
 
-def delete(folder: PipelineFolder) -> None:
-    state = folder.state()
-    for number in range(1, state.latest + 1):
-        version = folder.version(number)
-        if version.path.exists() and not version.record().state.is_over:
-            raise AlreadyRunning(folder.name)
+def delete(folder: PipelineFolder) -> dict[str, list[str]]:
+    """Delete the pipeline; return its removed internals, as `remove_internals` does."""
+    versions = [folder.version(number) for number in range(1, folder.state().latest + 1)]
+    versions = [one for one in versions if one.path.exists()]
+    if any(not one.record().state.is_over for one in versions):
+        raise AlreadyRunning(folder.name)
+    removed = [remove_internals(one) for one in versions]
     folder.delete()
+    return {kind: [name for one in removed for name in one[kind]] for kind in KINDS}

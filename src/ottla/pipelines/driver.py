@@ -1,7 +1,7 @@
 """The process of a pipeline: `python -m ottla.pipelines.driver FOLDER LOCK_FD [PARENT_FD]`.
 
-It holds the lock that it was given, writes down its state, and ends when its work is done, when it
-is told to (SIGTERM), or when PARENT_FD, the end of a pipe, says that its parent is gone.
+It holds the lock that it was given, writes its state to a file, and ends when its work is done,
+when it is told to (SIGTERM), or when PARENT_FD, the end of a pipe, shows that its parent is gone.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ottla.pipelines import processes
-from ottla.pipelines.application import context_for, load_application
+from ottla.pipelines.application import Application, context_for, load_application
 from ottla.pipelines.context import AT_ONCE, Context
 from ottla.pipelines.errors import PipelineError
 from ottla.pipelines.explaining import first_line
@@ -60,13 +60,16 @@ class Driver:
             application = load_application(
                 self._folder.app / self._spec.entry, folders, base=folders[-1]
             )
+            application.check(Path(self._spec.file))
             context = context_for(
                 application, self._context(application.trigger), self._spec.bootstrap
             )
             spark = self._session(application.spark_options)
             application.name_outputs(context)
+            # Also before the start: what it leaves in the cluster must be known if it fails.
+            self._tell_outputs(context, application)
             work = application.start(spark, context)
-            self._tell_outputs(context, application.inputs)
+            self._tell_outputs(context, application)
             final = self._work(work, spark)
         except Exception as error:
             final = self._failed(error)
@@ -77,14 +80,14 @@ class Driver:
         return 1 if final[0] is State.FAILED else 0
 
     def _outlive_the_last(self) -> None:
-        """A JVM ends a moment after its Python was killed, and may be at a batch until then."""
+        """Wait for the last JVM: it ends a moment after its Python and may still run a batch."""
         pid, identity = self._before.jvm_pid, self._before.jvm_identity
         if not processes.wait_gone(pid, identity, OLD_JVM_S):
             processes.send(pid, identity, signal.SIGKILL)
             processes.wait_gone(pid, identity, OLD_JVM_S)
 
     def _folders(self) -> list[Path]:
-        """Where the application imports from: its copy, then what is beside the original."""
+        """Return where the application imports from: its copy, then the original's folder."""
         entry = self._folder.app / self._spec.entry
         return [entry.parent, Path(self._spec.file).parent]
 
@@ -120,12 +123,13 @@ class Driver:
         self._folder.write_record(self._record)
         return spark
 
-    def _tell_outputs(self, context: Context, inputs: list[str]) -> None:
+    def _tell_outputs(self, context: Context, application: Application) -> None:
         self._folder.write_outputs(
             {
                 "topics": context.topics,
                 "paths": context.paths,
-                "inputs": inputs,
+                "inputs": application.inputs,
+                "internal": application.internal_topics(context),
                 "connection": dict(context.connection),
             }
         )
@@ -168,7 +172,7 @@ class Driver:
 
 
 def _quietly(action: Any) -> None:
-    """For what is done on the way out, where an error would hide the one that matters."""
+    """Run an action at exit, where an error would hide the one that matters."""
     try:
         action()
     except Exception as error:

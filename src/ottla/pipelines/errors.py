@@ -1,4 +1,4 @@
-"""What goes wrong with pipelines and a person can mend: what, where, and what to do."""
+"""Errors of pipelines that a user can fix: what is wrong, where, and what to do."""
 
 from __future__ import annotations
 
@@ -6,11 +6,11 @@ from pathlib import Path
 
 
 class PipelineError(Exception):
-    """Told to people as one line, without a traceback."""
+    """Shown to users as one line, without a traceback."""
 
 
 class InvalidFile(PipelineError):
-    """An application file that cannot be run; `where` is the place in it, like `source.format`."""
+    """An application file that cannot be run; `where` is the path in it, like `source.format`."""
 
     def __init__(self, file: Path, line: int | None, where: str, problem: str) -> None:
         place = f"{file}:{line}" if line else str(file)
@@ -18,11 +18,23 @@ class InvalidFile(PipelineError):
 
 
 class StepFailed(PipelineError):
-    """A step that Spark refused, or that failed on a record."""
+    """A step that Spark refused, or that failed on a record; `where` and `line` are its place in
+    the YAML file, if there is one."""
 
-    def __init__(self, step: str, problem: str, record: str | None = None) -> None:
+    def __init__(
+        self,
+        step: str,
+        problem: str,
+        record: str | None = None,
+        *,
+        where: str = "",
+        line: int = 0,
+    ) -> None:
         self.step = step
+        self.problem = problem
         self.record = record
+        self.where = where
+        self.line = line
         at = f" at record {record}" if record else ""
         super().__init__(f"{step} failed{at}: {problem}")
 

@@ -1,4 +1,4 @@
-"""The gist of Spark's errors, which come with pages of both languages' stacks."""
+"""The essence of Spark's errors, which come with pages of stack traces of both languages."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import re
 LINE_MAX = 600
 _PYTHON_LAST = re.compile(
     r"^(?:[\w.]+\.)?(?P<error>\w+(?:Error|Exception|Warning|Exit|Interrupt)\b.*)$"
-    r"|^(?:\w+\.)+(?P<other>[A-Z]\w+: .+)$",  # of a module, and so not a line of a message
+    r"|^(?:\w+\.)+(?P<other>[A-Z]\w+: .+)$",  # with a module, and so not a line of a message
     re.M,
 )
 _PLACE = re.compile(r'File "([^"]+)", line (\d+), in (\S+)')
@@ -18,7 +18,7 @@ _NOT_THEIRS = ("/pyspark/", "/py4j/", "/ottla/", "<frozen", "/lib/python")
 
 
 def first_line(error: BaseException) -> str:
-    """One line about any error: its own words, not those of the layers around it."""
+    """Return one line about any error: its own text, not that of the layers around it."""
     text = str(error)
     lines = [line.strip() for line in text.splitlines() if line.strip()]
     if not lines:
@@ -29,7 +29,7 @@ def first_line(error: BaseException) -> str:
 
 
 def query_error(text: str) -> str:
-    """One line about a query that failed, from the text of its exception."""
+    """Return one line about a failed query, from the text of its exception."""
     if raised := _RAISED.search(text):
         return _cut(raised.group(1))
     if "Traceback (most recent call last)" in text:
@@ -44,7 +44,7 @@ def query_error(text: str) -> str:
 
 
 def _python_error(text: str) -> str:
-    """`ValueError: no such currency (steps.py line 12, in convert)`"""
+    """Return `ValueError: no such currency (steps.py line 12, in convert)`."""
     trace = text[text.rindex("Traceback (most recent call last)") :]
     last = _PYTHON_LAST.search(trace)
     message = (last["error"] or last["other"]) if last else trace.splitlines()[-1]
@@ -56,11 +56,11 @@ def _python_error(text: str) -> str:
 
 
 def record_in(text: str) -> str | None:
-    """The record an error names, as `topic-partition@offset`."""
+    """Return the record that an error names, as `topic-partition@offset`."""
     found = _ORIGIN.search(text)
     return found.group(1) if found else None
 
 
 def _cut(line: str) -> str:
-    line = re.sub(r" SQLSTATE: \w+$", "", " ".join(line.split()))
+    line = re.sub(r" SQLSTATE: \w+(?=;|$)", "", " ".join(line.split()))
     return line if len(line) <= LINE_MAX else line[: LINE_MAX - 1] + "…"

@@ -1,4 +1,4 @@
-"""JSON files that are whole at every moment, also after a power cut."""
+"""JSON files that are complete at every moment, also after a power cut."""
 
 from __future__ import annotations
 
@@ -11,8 +11,8 @@ from ottla.pipelines.errors import PipelineError
 
 
 def write_json(file: Path, value: Any, *, durable: bool = True) -> None:
-    """Whoever reads meanwhile gets the old one or the new one. Only the owner can: options of
-    clients may hold passwords."""
+    """Write atomically: a reader gets the old or the new content. Only the owner can read it,
+    because client options may contain passwords."""
     new = file.with_name(f".{file.name}.{os.getpid()}")
     with open(new, "w", opener=lambda path, flags: os.open(path, flags, 0o600)) as out:
         json.dump(value, out, indent=2)
@@ -34,7 +34,7 @@ def _sync_folder(folder: Path) -> None:
 
 
 def read_json(file: Path) -> Any:
-    """None if there is no such file."""
+    """Return the content; None if there is no such file."""
     try:
         return json.loads(file.read_text())
     except FileNotFoundError:

@@ -1,4 +1,4 @@
-"""Where pipelines are kept: one folder for each, and in it one for each version.
+"""The folders of pipelines: one for each, and in it one for each version.
 
 ~/.ottla/pipelines/NAME/
     pipeline.json                 which version is current, and which is being reprocessed
@@ -34,26 +34,26 @@ def default_root() -> Path:
 
 @dataclass(frozen=True)
 class Spec:
-    """What a version runs: the file, where Spark is, and what was said on the command line."""
+    """The configuration of a version: the file, Spark's master, and the command line's options."""
 
     name: str
     version: int
     file: str
-    """As named by the user; what is run is the copy of it in `app/`."""
+    """As named by the user; its copy in `app/` is run."""
     entry: str
-    """The copy, below `app/`."""
+    """The path of the copy below `app/`."""
     master: str = "local[*]"
     bootstrap: str | None = None
     trigger: str | None = None
     once: bool = False
     checkpoints: str | None = None
-    """Where checkpoints are kept, if not in the folder: a cluster needs a place all can reach."""
+    """Where checkpoints are, if not in the folder: a cluster needs a shared place."""
     from_earliest: bool = False
     options: Mapping[str, str] = field(default_factory=dict)
 
     @property
     def suffix(self) -> str:
-        """Of topics and folders that this version writes: version 1 writes those that are named."""
+        """The suffix of topics and folders that this version writes; empty for version 1."""
         return "" if self.version == 1 else f"-v{self.version}"
 
 
@@ -86,8 +86,9 @@ class VersionFolder:
         return f"{spec.checkpoints.rstrip('/')}/{spec.name}-v{spec.version}"
 
     def record(self) -> Record:
-        """As it is, not as it was written."""
-        # In this order: a process that ends in between wrote its last state before it let go.
+        """Return the true state, not just the written one."""
+        # In this order: a process that ends in between writes its last state before it releases the
+        # lock.
         is_alive = is_locked(self.lock)
         written = self.written_record()
         return written.seen(is_alive)
@@ -103,7 +104,7 @@ class VersionFolder:
         return read_json(self.path / "progress.json") or {}
 
     def outputs(self) -> dict[str, Any]:
-        """`topics` and `paths`: names as the application has them, and what this version writes
+        """Return `topics` and `paths`: the application's names, and what this version writes
         instead; `inputs`: topics it reads, as far as known; `connection`: how they are reached."""
         nothing: dict[str, Any] = {"topics": {}, "paths": {}, "inputs": [], "connection": {}}
         return read_json(self.path / "outputs.json") or nothing
@@ -117,7 +118,7 @@ class VersionFolder:
 
 @dataclass(frozen=True)
 class PipelineState:
-    """`current` is the version that counts; `candidate` is to take its place."""
+    """`current` is the version in use; `candidate` is to replace it."""
 
     current: int
     candidate: int | None = None
@@ -159,7 +160,7 @@ class PipelineFolder:
         return None if number is None else self.version(number)
 
     def delete(self) -> None:
-        # First what makes it a pipeline: half a folder must not be taken for one.
+        # First the file that makes it a pipeline: half a folder must not be taken for one.
         (self.path / "pipeline.json").unlink(missing_ok=True)
         shutil.rmtree(self.path, ignore_errors=True)
 

@@ -1,4 +1,4 @@
-"""How far a pipeline is behind the topics it reads, running or not: the brokers are asked."""
+"""The lag of a pipeline behind the topics it reads, running or not, asked of the brokers."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ Offsets = Mapping[str, Mapping[str, int]]
 
 
 def find_lag(connection: Mapping[str, str], offsets: Offsets) -> list[dict[str, Any]]:
-    """One entry a partition: records that are not processed, and the age of the first of them."""
+    """Return, for each partition, the number of unprocessed records and the age of the first."""
     asked = {**connection}
     asked.setdefault("kafka.request.timeout.ms", str(TIMEOUT_MS))
     asked.setdefault("kafka.default.api.timeout.ms", str(TIMEOUT_MS))
@@ -59,7 +59,7 @@ def entry(
     time: int | KafkaError | None,
     now_ms: int,
 ) -> dict[str, Any]:
-    """Nothing is known of a partition whose end is not told: it, or its topic, may be gone."""
+    """Return the entry of a partition. If its end is unknown, it or its topic may be gone."""
     lag = None if end is None else max(end - offset, 0)
     seconds: float | None = 0.0 if lag == 0 else None
     if lag and isinstance(time, int) and time >= 0:

@@ -1,7 +1,7 @@
 """The log files of a version, and reading them.
 
-`pipeline.log`: what the process did and the errors in full; `spark.log`: Spark's warnings and
-errors; `output.log`: what the application and its workers print. All are kept small.
+`pipeline.log`: the actions of the process and full errors; `spark.log`: Spark's warnings and
+errors; `output.log`: the output of the application and its workers. All are kept small.
 """
 
 from __future__ import annotations
@@ -19,10 +19,11 @@ _BLOCK_BYTES = 64 << 10
 
 
 def trim(file: Path, bytes_max: int) -> None:
-    """Moves what is in a file that another process appends to, once it is long, to `FILE.1`.
+    """Move the content of a long file that another process appends to, to `FILE.1`.
 
-    A process writes at the end wherever that is by now, so the file can be emptied under it; what
-    is written in the moment between copy and cut is lost."""
+    The process always writes at the current end, so the file can be emptied meanwhile; text written
+    between copy and truncation is lost.
+    """
     try:
         if file.stat().st_size <= bytes_max:
             return
@@ -34,7 +35,7 @@ def trim(file: Path, bytes_max: int) -> None:
 
 
 def tail(file: Path, lines: int) -> list[str]:
-    """The last lines, read from the end."""
+    """Return the last lines, read from the end."""
     try:
         with file.open("rb") as source:
             size = source.seek(0, os.SEEK_END)
@@ -50,7 +51,7 @@ def tail(file: Path, lines: int) -> list[str]:
 
 
 def added(file: Path, position: int) -> tuple[list[str], int]:
-    """Whole lines from `position` on, and where they end; begins anew when the file was cut."""
+    """Return whole lines from `position` on, and where they end; start over if the file was cut."""
     try:
         with file.open("rb") as source:
             size = source.seek(0, os.SEEK_END)

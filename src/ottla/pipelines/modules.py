@@ -1,6 +1,6 @@
-"""Python files of users as modules, whose functions travel to Spark's workers with their code.
+"""Loads users' Python files as modules whose functions are sent to Spark's workers by value.
 
-A function of a module is sent by name, and workers have no such module. So the file, and what it
+A module's function is sent by name, and workers do not have the module. So the file, and what it
 imports from its own folder, is registered to be sent by value.
 """
 
@@ -15,7 +15,7 @@ from ottla.pipelines.errors import InvalidFile
 
 
 def load_module(file: Path, folders: list[Path]) -> ModuleType:
-    """Runs the file with `folders` to import from; its errors are told with its place."""
+    """Run the file, which may import from `folders`; its errors are reported with their line."""
     for folder in reversed(folders):
         if str(folder) not in sys.path:
             sys.path.insert(0, str(folder))
@@ -41,7 +41,7 @@ def _told(error: Exception) -> str:
 
 
 def _line_of(error: BaseException, file: Path) -> int | None:
-    """The last line of the file itself on the way to the error."""
+    """Return the last line of the file itself in the error's traceback."""
     if isinstance(error, SyntaxError) and error.filename == str(file):
         return error.lineno
     line = None
@@ -62,7 +62,7 @@ def _send_by_value(module: ModuleType, folders: list[Path]) -> None:
 
 
 def _is_below(module: ModuleType, folders: list[Path]) -> bool:
-    """Beside the file: packages that are installed below it, as in a `.venv`, are not its own."""
+    """True for modules beside the file, not for packages installed below it, as in a `.venv`."""
     file = getattr(module, "__file__", None)
     if not isinstance(file, str) or module.__name__ == "__main__":
         return False

@@ -1,4 +1,4 @@
-"""Watching the queries of a session: their figures, written down for whoever asks."""
+"""Watches the queries of a session, and writes their figures to a file."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ WRITE_EVERY_S = 1.0
 
 
 class Monitor:
-    """Asks every query that was ever seen active, as one may end between two looks."""
+    """Reads every query that was ever seen active, because one may end between two looks."""
 
     def __init__(self, spark: SparkSession, folder: VersionFolder) -> None:
         self._spark = spark

@@ -1,4 +1,4 @@
-"""What versions of a pipeline have written, read for comparison; and topics like others."""
+"""Reads the outputs of pipeline versions for comparison, and creates topics like others."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ class TooMany(PipelineError):
 
 
 def topic_rows(connection: Mapping[str, str], topic: str, most: int) -> Iterator[Row]:
-    """Committed records, each partition in its order; TooMany before any is read."""
+    """Yield committed records, each partition in order; raise TooMany before any is read."""
     options = {**connection, "kafka.isolation.level": "read_committed"}
     with Consumer(**consumer_options(options)) as consumer:
         indexes = sorted(consumer.partitions_for_topic(topic) or ())
@@ -43,7 +43,7 @@ def topic_rows(connection: Mapping[str, str], topic: str, most: int) -> Iterator
 
 
 def _until(consumer: Consumer, ends: Mapping[TopicPartition, int]) -> Iterator[Row]:
-    """The end is reached by position: the last offset may be that of a marker."""
+    """Read up to the ends, by position: the last offset may be that of a marker."""
     silent = 0
     while any(consumer.position(one) < end for one, end in ends.items()):
         batch = consumer.fetch_arrow(POLL_MS)
@@ -55,7 +55,7 @@ def _until(consumer: Consumer, ends: Mapping[TopicPartition, int]) -> Iterator[R
 
 
 def reading_groups(connection: Mapping[str, str], topic: str) -> list[str]:
-    """Consumer groups that have committed offsets of a topic."""
+    """Return consumer groups that have committed offsets of a topic."""
     with Admin(**admin_options(connection)) as admin:
         groups = [one.group_id for one in admin.list_consumer_groups()]
         return [
@@ -66,8 +66,8 @@ def reading_groups(connection: Mapping[str, str], topic: str) -> list[str]:
 
 
 def make_like(connection: Mapping[str, str], models: Mapping[str, str]) -> list[str]:
-    """For each new topic and its model: made with the model's partitions and settings, unless it
-    is there. A model that is missing is left out: the new one is made by the first write."""
+    """Create each new topic with the partitions and settings of its model, unless it exists. A
+    missing model is skipped: the first write creates the new topic."""
     made = []
     with Admin(**admin_options(connection)) as admin:
         found = admin.describe_topics(models.values())
@@ -88,7 +88,7 @@ def make_like(connection: Mapping[str, str], models: Mapping[str, str]) -> list[
 
 
 def _settings(admin: Admin, topic: str) -> dict[str, str]:
-    """Those that were set for the topic itself."""
+    """Return the settings of the topic itself."""
     entries = admin.describe_config(ConfigResource(ResourceType.TOPIC, topic))
     return {
         one.name: one.value
@@ -103,7 +103,7 @@ def delete_topics(connection: Mapping[str, str], names: list[str]) -> list[str]:
 
 
 def parquet_rows(folder: str, most: int, key: str | None) -> Iterator[Row]:
-    """Rows of files that Spark's sink has committed, as JSON; `key` is a column."""
+    """Yield rows of files that Spark's sink has committed, as JSON; `key` is a column."""
     import pyarrow.parquet as pq
 
     files = committed_files(Path(folder.removeprefix("file:")))
@@ -122,7 +122,7 @@ def _plain(value: Any) -> str:
 
 
 def committed_files(folder: Path) -> list[Path]:
-    """By the log that the sink keeps: other files are leftovers of tasks that failed."""
+    """Return the files in the sink's log: other files are leftovers of failed tasks."""
     log = folder / "_spark_metadata"
     if not log.is_dir():
         raise PipelineError(f"{folder} cannot be compared: it has no log of Spark's file sink")
@@ -138,6 +138,6 @@ def committed_files(folder: Path) -> list[Path]:
 
 
 def _batch_of(file: Path) -> tuple[int, bool]:
-    """Every tenth file repeats those before it, and is to be read after them."""
+    """Sort key: every tenth file repeats those before it, and is read after them."""
     number, _, kind = file.name.partition(".")
     return (int(number) if number.isdigit() else -1), kind == "compact"

@@ -1,7 +1,7 @@
-"""Processes that outlive the one that started them: told apart, signalled, and held by a lock.
+"""Processes that outlive the one that started them: identified, signalled, and locked.
 
-A pid is used again by others. So a process is known by its pid and the moment it started, and is
-signalled by a handle that is taken before this is checked: the signal cannot reach a stranger.
+Pids are reused. So a process is identified by its pid and its start time, and signalled through a
+handle that is opened before this is checked: the signal cannot reach another process.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ POLL_S = 0.05
 
 
 def identity_of(pid: int) -> str | None:
-    """The same for as long as it lives, different for any other; None: there is none."""
+    """Return a text that is unique to the process while it lives; None: there is none."""
     try:
         stat = Path(f"/proc/{pid}/stat").read_text()
         boot = Path("/proc/sys/kernel/random/boot_id").read_text().strip()
@@ -33,7 +33,7 @@ def identity_of(pid: int) -> str | None:
 
 
 def _identity_by_ps(pid: int) -> str | None:
-    """Where there is no /proc, as on macOS."""
+    """For systems without /proc, such as macOS."""
     command = ["ps", "-o", "stat=,lstart=", "-p", str(pid)]
     done = subprocess.run(command, capture_output=True, text=True, check=False)
     state, _, started = done.stdout.strip().partition(" ")
@@ -45,7 +45,7 @@ def is_same(pid: int | None, identity: str | None) -> bool:
 
 
 def send(pid: int | None, identity: str | None, number: signal.Signals) -> bool:
-    """Signals exactly that process; False: it is no more."""
+    """Signal exactly that process; return False if it is gone."""
     if pid is None or identity is None:
         return False
     try:
@@ -83,16 +83,16 @@ def wait_gone(pid: int | None, identity: str | None, within_s: float) -> bool:
 
 
 class Lock:
-    """Held by the process of a pipeline for as long as it lives: the kernel lets go of it with the
-    process, however that ends. Handed to a child by its descriptor, so that there is no moment
-    between the two in which nobody holds it."""
+    """Held by the process of a pipeline as long as it lives: the kernel releases it with the
+    process, however that ends. It is passed to a child as a descriptor, so that it is held at every
+    moment."""
 
     def __init__(self, descriptor: int) -> None:
         self.descriptor = descriptor
 
     @classmethod
     def take(cls, file: Path) -> Lock | None:
-        """None: somebody else has it."""
+        """Return the lock; None if another process has it."""
         descriptor = os.open(file, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
         try:
             fcntl.flock(descriptor, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -103,7 +103,7 @@ class Lock:
 
     @classmethod
     def inherited(cls, descriptor: int) -> Lock:
-        os.set_inheritable(descriptor, False)  # or else what this process starts would hold it
+        os.set_inheritable(descriptor, False)  # otherwise this process's children would hold it
         return cls(descriptor)
 
     def release(self) -> None:

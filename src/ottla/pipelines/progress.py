@@ -1,6 +1,6 @@
-"""What Spark tells of its batches, as the figures that people ask for. Pure: JSON in, JSON out.
+"""Turns Spark's batch progress into the figures that people ask for. Pure: JSON in, JSON out.
 
-{"queries": [{"name", "batch", "rows_in", "rows_out", "in_per_s", "done_per_s", "batch_ms",
+{"queries": [{"name", "id", "batch", "rows_in", "rows_out", "in_per_s", "done_per_s", "batch_ms",
               "phases_ms", "state_rows", "state_bytes", "late_rows", "watermark",
               "offsets": {topic: {partition: offset}}, "lag": records or null}],
  "at": seconds since the epoch}
@@ -14,13 +14,14 @@ from typing import Any
 
 ROWS_IN = "rows_in"
 ROWS_OUT = "rows_out"
-"""The metrics under which a pipeline counts what it reads and writes, where Spark does not."""
+"""The metrics with which a pipeline counts rows that Spark does not count. Input rows are counted
+for each source, as `rows_in.<view>`."""
 RECENT_BATCHES = 10
-"""Rates and times are those of so many batches with rows: one is too nervous to read."""
+"""Rates and times are means over this many batches with rows: a single one varies too much."""
 
 
 class QueryFigures:
-    """Adds up the batches of one query; each is counted once, however often it is shown."""
+    """Adds up the batches of one query; each is counted once, however often it is reported."""
 
     def __init__(self, name: str) -> None:
         self._name = name
@@ -31,7 +32,7 @@ class QueryFigures:
         self._last: Mapping[str, Any] = {}
 
     def add(self, batches: Sequence[Mapping[str, Any]]) -> None:
-        """Spark's progress objects, oldest first; those without rows carry offsets and state."""
+        """Add Spark's progress objects, oldest first; those without rows still have offsets."""
         for batch in batches:
             is_new = batch["batchId"] > self._counted
             rows = rows_in(batch)
@@ -48,6 +49,7 @@ class QueryFigures:
         last = self._last
         return {
             "name": self._name,
+            "id": last.get("id"),
             "batch": last.get("batchId"),
             "rows_in": self._rows_in,
             "rows_out": self._rows_out,
@@ -62,7 +64,7 @@ class QueryFigures:
         }
 
     def _done_per_s(self) -> float:
-        """Rows over the time that batches took, waiting for rows not counted."""
+        """Return rows per second of batch time, without the time spent waiting for rows."""
         rows = sum(map(rows_in, self._recent))
         time_ms = sum(_duration(batch, "triggerExecution") for batch in self._recent)
         return 1000 * rows / time_ms if time_ms else 0.0
@@ -73,19 +75,38 @@ class QueryFigures:
 
 
 def _counted(batch: Mapping[str, Any], name: str) -> int | None:
-    counted = (batch.get("observedMetrics") or {}).get(name)
-    rows = counted.get("rows") if isinstance(counted, Mapping) else None
-    return rows if isinstance(rows, int) else None
+    metrics = batch.get("observedMetrics") or {}
+    rows = [
+        one["rows"]
+        for key, one in metrics.items()
+        if key.partition(".")[0] == name and isinstance(one, Mapping)
+    ]
+    known = [count for count in rows if isinstance(count, int)]
+    return sum(known) if known else None
 
 
 def rows_in(batch: Mapping[str, Any]) -> int:
+    """Return the number of records read, each counted once.
+
+    Spark counts a record as often as its plan reads it: twice if dead letters are separated.
+    Offsets count it once, but they also count transaction markers.
+    """
     counted = _counted(batch, ROWS_IN)
-    found: int = batch.get("numInputRows", 0) if counted is None else counted
-    return found
+    if counted is not None:
+        return counted
+    told: int = batch.get("numInputRows", 0)
+    sources = batch.get("sources", [])
+    passed = sum(_size(one.get("endOffset")) - _size(one.get("startOffset")) for one in sources)
+    return min(told, passed) if passed > 0 else told
+
+
+def _size(offsets: Any) -> int:
+    """Sum the offsets. Before the first batch there are none: records count from 0."""
+    return sum(sum(parts.values()) for parts in topic_offsets(offsets).values())
 
 
 def rows_out(batch: Mapping[str, Any]) -> int | None:
-    """None: neither the sink nor the pipeline counts them."""
+    """Return the rows written; None if neither the sink nor the pipeline counts them."""
     counted = _counted(batch, ROWS_OUT)
     if counted is not None:
         return counted
@@ -108,7 +129,7 @@ def _state(batch: Mapping[str, Any]) -> dict[str, int]:
 
 
 def end_offsets(batch: Mapping[str, Any]) -> dict[str, dict[str, int]]:
-    """How far the topics have been processed: those of all sources of the query together."""
+    """Return how far the topics have been processed, for all sources of the query together."""
     found: dict[str, dict[str, int]] = {}
     for source in batch.get("sources", []):
         for topic, partitions in topic_offsets(source.get("endOffset")).items():
@@ -119,8 +140,8 @@ def end_offsets(batch: Mapping[str, Any]) -> dict[str, dict[str, int]]:
 
 
 def topic_offsets(value: Any) -> dict[str, dict[str, int]]:
-    """`{topic: {partition: offset}}` if it is that, as JSON or as a text of it; else nothing.
-    Names with an `@`, which no topic has, are the source's own notes."""
+    """Return `{topic: {partition: offset}}`, from JSON or its text; empty if it is something else.
+    Names with an `@`, which no topic has, are notes of the source."""
     if isinstance(value, str):
         try:
             value = json.loads(value)
@@ -136,7 +157,7 @@ def topic_offsets(value: Any) -> dict[str, dict[str, int]]:
 
 
 def reported_lag(batch: Mapping[str, Any]) -> int | None:
-    """Records between the end of the batch and the newest the source knew of; None: not told."""
+    """Return the records after the batch that the source knew of; None: not reported."""
     total: int | None = None
     for source in batch.get("sources", []):
         ends = topic_offsets(source.get("endOffset"))
@@ -150,7 +171,7 @@ def reported_lag(batch: Mapping[str, Any]) -> int | None:
 
 
 def summed(queries: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
-    """One line for a pipeline of several queries."""
+    """Return the figures of all queries of a pipeline together."""
     times = [one["batch_ms"] for one in queries if one["batch_ms"] is not None]
     written = [one["rows_out"] for one in queries if one["rows_out"] is not None]
     return {
@@ -166,5 +187,5 @@ def summed(queries: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 
 
 def merged_offsets(queries: Sequence[Mapping[str, Any]]) -> dict[str, dict[str, int]]:
-    """Of a topic that several queries read, how far the slowest is."""
+    """Return end offsets by topic and partition; if several queries read it, the lowest."""
     return end_offsets({"sources": [{"endOffset": one["offsets"]} for one in queries]})

@@ -1,8 +1,8 @@
-"""A second version beside the first: from the earliest offset, into outputs of its own.
+"""Runs a second version beside the first: from the earliest offset, into its own outputs.
 
 begin  ->  both run; version 2 writes NAME-v2 where version 1 writes NAME
-status ->  how far it is, and what differs in the outputs
-switch ->  version 1 is stopped, version 2 comes at least as far as it got, and is current
+status ->  its progress, and differences in the outputs
+switch ->  version 1 is stopped, version 2 gets at least as far and becomes current
 cancel ->  version 2 is stopped and forgotten
 """
 
@@ -20,6 +20,7 @@ from ottla.pipelines.application import check_file
 from ottla.pipelines.comparing import compare
 from ottla.pipelines.errors import PipelineError
 from ottla.pipelines.folders import PipelineFolder, VersionFolder
+from ottla.pipelines.internals import remove_internals
 from ottla.pipelines.progress import merged_offsets
 from ottla.pipelines.states import State
 from ottla.pipelines.status import version_status
@@ -31,7 +32,7 @@ Offsets = Mapping[str, Mapping[str, int]]
 
 
 def begin(folder: PipelineFolder, file: Path | None, options: Mapping[str, str]) -> VersionFolder:
-    """Installs the next version, makes its output topics like those of the first; not started."""
+    """Install the next version and create its output topics like the first's; do not start it."""
     state = folder.state()
     if state.candidate is not None:
         raise PipelineError(
@@ -49,10 +50,21 @@ def begin(folder: PipelineFolder, file: Path | None, options: Mapping[str, str])
     connection = current.outputs().get("connection")
     if connection:
         written = current.outputs()["topics"]
-        models = {name + new.suffix: model for name, model in written.items()}
-        outputs.make_like(connection, models)
+        _make_topics(folder.version(number), connection, written)
     folder.change(candidate=number, latest=number)
     return folder.version(number)
+
+
+def _make_topics(
+    version: VersionFolder, connection: Mapping[str, str], models: Mapping[str, str]
+) -> None:
+    """Create the output topics of a version like those of the previous one, and record them:
+    `cancel` must find them even if the version never starts."""
+    suffix = version.spec().suffix
+    wanted = {name + suffix: model for name, model in models.items()}
+    made = outputs.make_like(connection, wanted)
+    topics = {name: name + suffix for name in models if name + suffix in made}
+    version.write_outputs({**version.outputs(), "topics": topics, "connection": dict(connection)})
 
 
 def required_candidate(folder: PipelineFolder) -> VersionFolder:
@@ -66,7 +78,7 @@ def required_candidate(folder: PipelineFolder) -> VersionFolder:
 
 
 def behind(first: Offsets, second: Offsets) -> int | None:
-    """Records that the first has processed and the second has not; None: nothing known of it."""
+    """Return how many records only the first has processed; None if the second is unknown."""
     if not second:
         return None
     missing = 0
@@ -83,15 +95,15 @@ def offsets_of(version: VersionFolder) -> dict[str, dict[str, int]]:
 
 
 def behind_version(first: VersionFolder, second: VersionFolder) -> int | None:
-    """By the topics that the second reads; those between queries of its own are its affair, and if
-    it cannot tell which it reads, by those that it has been seen to read."""
+    """Compare by the topics that the second reads, without topics between its own queries; if these
+    are unknown, by those that it has been seen to read."""
     goal, reached = offsets_of(first), offsets_of(second)
     read = second.outputs()["inputs"] or list(reached)
     return behind({name: goal[name] for name in goal if name in read}, reached)
 
 
 def progress(folder: PipelineFolder) -> dict[str, Any]:
-    """Both versions, and how far the second is behind the first."""
+    """Return both versions, and how far the second is behind the first."""
     candidate = required_candidate(folder)
     old, new = version_status(folder.current()), version_status(candidate)
     missing = behind_version(folder.current(), candidate)
@@ -105,7 +117,7 @@ def progress(folder: PipelineFolder) -> dict[str, Any]:
 
 
 def differences(folder: PipelineFolder, most: int, key: str | None) -> list[dict[str, Any]]:
-    """One entry for each output that both versions write."""
+    """Return one entry for each output that both versions write."""
     old, new = folder.current().outputs(), required_candidate(folder).outputs()
     connection = new.get("connection", {})
     found = []
@@ -128,7 +140,7 @@ def differences(folder: PipelineFolder, most: int, key: str | None) -> list[dict
 
 
 def switch(folder: PipelineFolder, *, within_s: float = CATCH_UP_S) -> dict[str, Any]:
-    """The old version is stopped first, so that the point is known that the new one must reach."""
+    """Switch to the new version. The old one is stopped first, to know how far the new must get."""
     candidate = required_candidate(folder)
     if candidate.record().state is not State.RUNNING:
         raise PipelineError(
@@ -166,7 +178,7 @@ def _wait_for(candidate: VersionFolder, stopped: VersionFolder, within_s: float)
 
 
 def _moves(current: VersionFolder, candidate: VersionFolder) -> list[dict[str, Any]]:
-    """Where readers find from now on what they have read so far."""
+    """Return where readers find from now on what they have read so far."""
     old, new = current.outputs(), candidate.outputs()
     connection = new.get("connection", {})
     moves = []
@@ -181,6 +193,7 @@ def _moves(current: VersionFolder, candidate: VersionFolder) -> list[dict[str, A
 
 
 def cancel(folder: PipelineFolder, *, delete_outputs: bool) -> dict[str, Any]:
+    """Stop and delete the second version; `internal` has the result of `remove_internals`."""
     candidate = required_candidate(folder)
     control.stop(candidate)
     written = candidate.outputs()
@@ -189,6 +202,7 @@ def cancel(folder: PipelineFolder, *, delete_outputs: bool) -> dict[str, Any]:
         outputs.delete_topics(written.get("connection", {}), topics)
         for path in paths:
             shutil.rmtree(path.removeprefix("file:"), ignore_errors=True)
+    internal = remove_internals(candidate)
     number = folder.state().candidate
     folder.change(candidate=None)
     shutil.rmtree(candidate.path, ignore_errors=True)
@@ -198,4 +212,5 @@ def cancel(folder: PipelineFolder, *, delete_outputs: bool) -> dict[str, Any]:
         "deleted": delete_outputs,
         "topics": topics,
         "paths": paths,
+        "internal": internal,
     }

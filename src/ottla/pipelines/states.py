@@ -1,15 +1,14 @@
-"""The life of a pipeline's process, as written down and as it is.
+"""The states of a pipeline's process, as written and as they really are.
 
     starting -> running -> stopping -> stopped
         |          |           |
         +----------+-----------+--> failed       (an error, or it vanished)
-        +----------+--> finished                 (all that was there has been processed)
+        +----------+--> finished                 (everything available has been processed)
 
     stopped, failed, finished -> starting        (run, restart)
 
-The process writes down its own state; only its first is written by whoever starts it. A process
-that was killed writes nothing: so what is written is held against whether it is alive, each time
-somebody looks.
+The process writes its own state; only the first is written by the starting process. A killed
+process writes nothing: so each read compares the written state with whether the process is alive.
 """
 
 from __future__ import annotations
@@ -46,7 +45,7 @@ VANISHED = "the process ended without a word: it was killed, or the machine went
 
 @dataclass(frozen=True)
 class Record:
-    """What a process says of itself. `identity` tells it from a later one with the same pid."""
+    """The written state of a process. `identity` tells it from a later one with the same pid."""
 
     state: State
     since: float
@@ -64,10 +63,10 @@ class Record:
         )
 
     def seen(self, is_alive: bool) -> Record:
-        """The truth: a dead process is neither starting nor running, whatever it wrote last."""
+        """Return the true state: a dead process is not starting or running, whatever is written."""
         if is_alive or self.state.is_over:
             return self
-        if self.state is State.STOPPING:  # it was asked to, and is gone
+        if self.state is State.STOPPING:  # it was asked to stop, and is gone
             return Record(State.STOPPED, self.since, self.pid, self.identity)
         return Record(State.FAILED, self.since, self.pid, self.identity, error=VANISHED)
 

@@ -1,4 +1,4 @@
-"""All that is known of a pipeline, as one JSON object: for `status`, `list` and `--watch`."""
+"""The full status of a pipeline as one JSON object, for `status`, `list` and `--watch`."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ def version_status(version: VersionFolder, *, ask_brokers: bool = True) -> dict[
 
 
 IDLE_S = 10.0
-"""Spark tells nothing of a query without rows for so long."""
+"""Spark reports nothing about a query without rows for this long."""
 
 
 def _lag(
@@ -54,7 +54,7 @@ def _lag(
         return found
     try:
         partitions = find_lag(connection, offsets)
-    except Exception as error:  # the rest of what is known is worth showing all the same
+    except Exception as error:  # the rest is worth showing anyway
         return {**found, "error": str(error)}
     return {**total(partitions), "partitions": partitions, "error": None}
 

@@ -1,4 +1,4 @@
-"""Pipelines at work: asked now and then whether they are done, and stopped."""
+"""Running pipelines: polled whether they are done, and stopped."""
 
 from __future__ import annotations
 
@@ -18,13 +18,13 @@ if TYPE_CHECKING:
 
 class Work(Protocol):
     def is_done(self) -> bool:
-        """Whether all that was to do is done; an error if something failed."""
+        """Return True if all work is done; raise if something failed."""
 
     def stop(self) -> None: ...
 
 
 class QueryFailed(PipelineError):
-    """A query that Spark ended; `text` is all that it says."""
+    """A query that Spark ended; `text` is its whole message."""
 
     def __init__(self, name: str, text: str) -> None:
         self.text = text
@@ -32,7 +32,7 @@ class QueryFailed(PipelineError):
 
 
 class Queries:
-    """Queries of Spark, started already; `explain` may find out more about an error."""
+    """Started Spark queries; `explain` may find out more about an error."""
 
     def __init__(
         self,
@@ -64,7 +64,7 @@ class Queries:
 
 
 class RunningApp:
-    """An application of `ottla.streams` that goes on until it is stopped."""
+    """An application of `ottla.streams` that runs until it is stopped."""
 
     def __init__(self, running: Running) -> None:
         self._running = running
@@ -77,8 +77,8 @@ class RunningApp:
 
 
 class AvailableApp:
-    """An application of `ottla.streams` that works on what is there. It waits for itself, and so
-    has a thread of its own."""
+    """An application of `ottla.streams` that processes what is available. The call blocks, so it
+    runs in its own thread."""
 
     def __init__(self, app: App, checkpoints: str) -> None:
         self._app = app

@@ -1,8 +1,8 @@
-"""Clients that outlive a task: Spark uses a Python worker for many, and connecting takes longer
-than reading a small batch.
+"""Clients that outlive a task: Spark uses a Python worker for many tasks, and connecting takes
+longer than reading a small batch.
 
-A task borrows a client and gives it back; what nobody uses is kept, the newest few of it. A forked
-child begins with none: connections belong to the process that made them.
+A task borrows a client and gives it back; the newest few idle clients are kept. A forked child
+begins with none: connections belong to the process that made them.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from typing import Generic, Protocol, TypeVar
 log = logging.getLogger("ottla.spark")
 
 IDLE_MAX = 4
-"""So many clients of a kind stay connected while no task uses them."""
+"""The number of idle clients of a kind that stay connected."""
 
 
 class Client(Protocol):
@@ -29,7 +29,7 @@ C = TypeVar("C", bound=Client)
 
 
 class KeptClients(Generic[C]):
-    """Of one kind, told apart by what they were made from."""
+    """Keeps clients of one kind for reuse, keyed by the options they were made from."""
 
     def __init__(self, idle_max: int = IDLE_MAX) -> None:
         self._idle_max = idle_max
@@ -38,7 +38,7 @@ class KeptClients(Generic[C]):
 
     @contextlib.contextmanager
     def borrow(self, key: Hashable, make: Callable[[], C]) -> Iterator[C]:
-        """A started client. One in whose use something failed is closed, not kept."""
+        """Yield a started client. If its use fails, it is closed and not kept."""
         client = self._take(key)
         if client is None:
             client = make()
@@ -66,7 +66,7 @@ class KeptClients(Generic[C]):
         return client
 
     def _give_back(self, key: Hashable, client: C) -> None:
-        # To the end, which is where the newest are.
+        # To the end, where the newest are.
         waiting = self._idle.pop(key, [])
         self._idle[key] = [*waiting, client]
         while sum(map(len, self._idle.values())) > self._idle_max:

@@ -1,8 +1,8 @@
-"""The data source named `ottla`: what Spark asks for readers and writers.
+"""The data source named `ottla`, which creates readers and writers for Spark.
 
 spark.readStream.format("ottla").option("kafka.bootstrap.servers", ...).option("subscribe", ...)
 
-Spark pickles this class by its name and makes it anew in the processes that plan, read and write.
+Spark pickles this class by name and creates it again in the processes that plan, read and write.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ class OttlaDataSource(DataSource):
         return "ottla"
 
     def schema(self) -> StructType:
-        """Spark asks when a table or a stream is named: what is wrong with it shows there."""
+        """Return the columns. Spark asks when a source is named, so wrong options show there."""
         from ottla.spark.source.options import check_options, includes_headers
 
         check_options(self.options)
@@ -63,6 +63,6 @@ class OttlaDataSource(DataSource):
 
 
 def register(spark: SparkSession) -> None:
-    """Make the format `ottla` known to a session. Where this package is installed for the driver's
-    Python, Spark finds it without."""
+    """Register the format `ottla` with a session. If this package is installed for the driver's
+    Python, Spark finds it by itself."""
     spark.dataSource.register(OttlaDataSource)

@@ -1,8 +1,7 @@
-"""The first word with a cluster: where nobody answers, that is said soon and in one sentence.
+"""The first contact with a cluster: if nobody answers, the error comes soon and in one sentence.
 
-A client that has been connected waits for brokers that are away as long as
-`default.api.timeout.ms` says, and so a query outlives them. Before the first answer the address
-is the more likely thing to be wrong.
+A client that has been connected waits for absent brokers as long as `default.api.timeout.ms`, so
+that a query outlives them. Before the first answer a wrong address is more likely.
 """
 
 from __future__ import annotations
@@ -36,13 +35,13 @@ PAUSE_S: Final = 0.25
 @dataclass(frozen=True)
 class Patience:
     refused_s: float = 5.0
-    """While every address refuses, or has no host: brokers may just be starting."""
+    """Wait while every address refuses or has no host: brokers may just be starting."""
     silent_s: float = 15.0
-    """While some of them say nothing."""
+    """Wait while some addresses do not answer."""
 
     @classmethod
     def of(cls, options: Mapping[str, object], settings: ClientSettings) -> Patience:
-        """Whoever gives the limit of calls by himself has it here, too."""
+        """Return the patience; a call limit that the user set applies here, too."""
         if LIMIT not in options:
             return cls()
         limit_s = settings.default_api_timeout_ms / 1000
@@ -64,8 +63,8 @@ class ClusterMissing(ClientError):
 
 
 async def reach(cluster: Cluster, patience: Patience) -> None:
-    """Until a broker has answered; `ClusterMissing` if none does. In a process of Spark's, which
-    tells of errors by pages of both languages' stacks: a line is written in front of them."""
+    """Wait until a broker has answered; raise `ClusterMissing` if none does. Log the error first:
+    in Spark's processes it is followed by pages of stack traces."""
     try:
         await _reach(cluster, patience)
     except ClusterMissing as error:
@@ -99,14 +98,15 @@ async def _reach(cluster: Cluster, patience: Patience) -> None:
 
 
 def _is_refused(failure: Exception) -> bool:
-    """Not by silence: somebody said that nobody is there."""
+    """True if the address was refused, not just silent."""
     return isinstance(failure.__cause__, OSError) and not isinstance(
         failure.__cause__, TimeoutError
     )
 
 
 def check_reachable(options: Mapping[str, str]) -> None:
-    """Before anything else is begun; `options` are Spark's, with `kafka.bootstrap.servers`."""
+    """Check before anything else is begun; `options` are Spark's, with
+    `kafka.bootstrap.servers`."""
     chosen = admin_options(options)
     settings = settings_from(ClientSettings, chosen)
 

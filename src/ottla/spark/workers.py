@@ -1,9 +1,9 @@
-"""Making a Python worker of Spark ready for many short tasks.
+"""Prepares a Python worker of Spark for many short tasks.
 
-After each task Spark has Python look through all objects for garbage in cycles. With pandas,
-pyarrow and this package loaded those are 85,000, nearly all of them modules and classes that stay:
-40 ms a task, five times what it takes to read 25,000 rows. Set aside once, they are not looked at
-any more (`gc.freeze`), and what tasks leave behind is found in less than 1 ms.
+After each task Spark lets Python collect garbage cycles among all objects. With pandas, pyarrow and
+this package loaded those are 85,000, nearly all of them modules and classes that stay: this takes
+40 ms per task, five times as long as reading 25,000 rows. Once frozen (`gc.freeze`), they are not
+checked any more, and what tasks leave behind is found in less than 1 ms.
 """
 
 from __future__ import annotations
@@ -17,13 +17,13 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 _SETTLING_TASKS = 2
-"""The first task imports what the second may still add to."""
+"""The second task may still import more than the first."""
 
 _tasks_done = 0
 
 
 def task_done() -> None:
-    """To be called at the end of a task; does nothing outside of Spark's workers."""
+    """Call this at the end of a task; it does nothing outside of Spark's workers."""
     global _tasks_done
     if _tasks_done < _SETTLING_TASKS and _is_worker():
         _tasks_done += 1
@@ -32,7 +32,7 @@ def task_done() -> None:
 
 
 def ends_task(work: Callable[P, T]) -> Callable[P, T]:
-    """Of a function with which a task is done."""
+    """Decorate the function that ends a task."""
 
     @functools.wraps(work)
     def worked(*arguments: P.args, **options: P.kwargs) -> T:

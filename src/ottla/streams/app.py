@@ -1,4 +1,4 @@
-"""An application: a topology under a name, and what is needed to run it.
+"""An application: a topology with a name, and the means to run it.
 
 app = App("payments", bootstrap_servers="localhost:9092")
 payments = app.stream("payments", value=Json("account string, amount double"))
@@ -36,6 +36,8 @@ Folder = str | PathLike[str]
 
 
 class App:
+    """An application: the streams and tables it reads, the operations on them, and its outputs."""
+
     def __init__(
         self,
         app_id: str,
@@ -44,7 +46,7 @@ class App:
         dead_letters: str | None = None,
         options: Mapping[str, str] | None = None,
     ) -> None:
-        """`app_id` begins the names of internal topics and of transactions: one for each program.
+        """`app_id` is the prefix of internal topics and transactions; each program needs its own.
 
         `dead_letters` is the topic for records that fail; without one they stop the query.
         `options` are for the clients, by Kafka's names: `{"kafka.security.protocol": "SSL"}`.
@@ -67,7 +69,7 @@ class App:
     def topology(self) -> Topology:
         return self._topology
 
-    # What it reads
+    # Reading
 
     def stream(
         self,
@@ -78,10 +80,10 @@ class App:
         timestamp: Function | None = None,
         named: str | None = None,
     ) -> Stream:
-        """The records of topics. Keys and values are text unless said otherwise.
+        """Return a stream of the records of topics. Keys and values are text by default.
 
-        `start` (`earliest` or `latest`) counts when the application is started for the first time.
-        `timestamp` gives the time of a record: `lambda r: r.value.paid_at`.
+        `start` (`earliest` or `latest`) applies when the application is started for the first time.
+        `timestamp` returns the time of a record: `lambda r: r.value.paid_at`.
         """
         source = self._source(topics, key, value, start, timestamp)
         return Stream(self, self.add(source, named=named))
@@ -95,7 +97,7 @@ class App:
         timestamp: Function | None = None,
         named: str | None = None,
     ) -> Table:
-        """A topic whose newest record of each key counts; a null value deletes."""
+        """Return a table of a topic: the newest record of each key counts; a null value deletes."""
         source = self._source((topic,), key, value, "earliest", timestamp)
         return Table(self, self.add(source, named=named, table=True))
 
@@ -107,7 +109,7 @@ class App:
         value: Serde | None = None,
         named: str | None = None,
     ) -> GlobalTable:
-        """A table that is read whole wherever it is joined, so that any key can be looked up."""
+        """Return a table that is read whole wherever it is joined, so any key can be looked up."""
         source = GlobalSource(topic, key or String(), value or String())
         return GlobalTable(self, self.add(source, named=named, table=True, family="KSTREAM"))
 
@@ -133,21 +135,21 @@ class App:
         table: bool = False,
         family: str | None = None,
     ) -> Node:
-        """For streams and tables, which are how a program adds to the topology."""
+        """Add a node to the topology, on behalf of streams and tables."""
         return self._topology.add(operation, *parents, named=named, table=table, family=family)
 
-    # What it looks like
+    # Describing
 
     def plan(self) -> Plan:
-        """The queries it will be, and the internal topics between them."""
+        """Return the queries it will run, and the internal topics between them."""
         return make_plan(self._topology, self.app_id)
 
     def describe(self) -> str:
-        """Its queries and nodes in words, as Kafka Streams' `Topology.describe()` has them."""
+        """Describe its queries and nodes in the format of Kafka Streams' `Topology.describe()`."""
         return describe(self.plan())
 
     def picture(self, file: Folder | None = None, *, form: str | None = None) -> str:
-        """A drawing; `form` is `svg`, `mmd` (Mermaid) or `dot`, or follows from the file's name."""
+        """Draw it; `form` is `svg`, `mmd` (Mermaid) or `dot`; by default from the file's name."""
         from ottla.streams.picture import draw
 
         form = form or (Path(file).suffix.removeprefix(".") if file else "mmd")
@@ -156,7 +158,7 @@ class App:
             Path(file).write_text(drawing, encoding="utf-8")
         return drawing
 
-    # Running it
+    # Running
 
     def start(
         self,
@@ -166,7 +168,7 @@ class App:
         trigger: Duration | None = None,
         max_records_per_batch: int | None = None,
     ) -> Running:
-        """Starts every query and returns; `trigger` is the least time between batches."""
+        """Start every query and return; `trigger` is the least time between batches."""
         from ottla.streams.running import start
 
         return start(self, spark, fspath(checkpoints), trigger, _reading(max_records_per_batch))
@@ -178,15 +180,15 @@ class App:
         checkpoints: Folder,
         max_records_per_batch: int | None = None,
     ) -> Running:
-        """Works on what the topics hold now, and returns when that is done."""
+        """Process what the topics hold now, and return when that is done."""
         from ottla.streams.running import run_available
 
         return run_available(self, spark, fspath(checkpoints), _reading(max_records_per_batch))
 
-    # Another version beside it, or the same elsewhere
+    # Copies: on another cluster, or as a second version
 
     def at(self, bootstrap_servers: str, options: Mapping[str, str] | None = None) -> App:
-        """The same program on another cluster; `options` are added to those it has."""
+        """Return the same program on another cluster; `options` are added to its own."""
         other = App.__new__(App)
         merged = {**self._settings.options, **(options or {})}
         other._settings = replace(
@@ -196,9 +198,9 @@ class App:
         return other
 
     def renamed(self, suffix: str) -> App:
-        """The same program under another name, writing to other topics: both get the suffix.
+        """Return the same program with the suffix on its name and on the topics it writes.
 
-        What it reads stays. Meant for a second version beside the first.
+        It reads the same topics. Meant for a second version beside the first.
         """
         other = App.__new__(App)
         letters = self._settings.dead_letters

@@ -1,6 +1,5 @@
-"""A note beside each checkpoint of what it was made for, so that a program which does not fit it
-is refused in words before Spark fails on its state.
-"""
+"""Stores a note beside each checkpoint about the program it was made for. A program that does not
+fit is refused with a clear message before Spark fails on its state."""
 
 from __future__ import annotations
 
@@ -24,7 +23,7 @@ def folder_of(checkpoints: str, query: Query) -> str:
 
 
 def check(spark: SparkSession, checkpoints: str, built: BuiltQuery) -> None:
-    """Compares with the note of the run before, or leaves one for the next."""
+    """Compare with the note of the previous run, or write one for the next."""
     folder = folder_of(checkpoints, built.query)
     now = note(built)
     before = read_text(spark, f"{folder}/{_NOTE}")
@@ -46,7 +45,7 @@ def note(built: BuiltQuery) -> dict[str, Any]:
 
 
 def differences(before: dict[str, Any], now: dict[str, Any]) -> list[str]:
-    """What changed that matters, in words. Other topics are no matter where nothing is kept."""
+    """Return incompatible changes in words. Other topics matter only to a query with state."""
     changes = []
     if before["operation"] != now["operation"]:
         changes.append(f"it was: {before['operation']}; it is: {now['operation']}")

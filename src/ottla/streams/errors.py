@@ -1,11 +1,11 @@
-"""What can go wrong with a streams application, as a tree.
+"""The errors of a streams application, as a tree.
 
 StreamsError
 ├── BadTopology        the program asks for something that cannot be built
 ├── TopologyChanged    the program no longer fits the checkpoint it is started on
-├── TopicsMissing      topics that the application reads are not there
-├── StoreMissing       no store of that name, or nothing in it yet
-└── QueryFailed        a query stopped with an error: says which node and, if known, which record
+├── TopicsMissing      topics that the application reads do not exist
+├── StoreMissing       no store of that name, or it is still empty
+└── QueryFailed        a query stopped with an error: names the node and, if known, the record
 """
 
 from __future__ import annotations
@@ -14,11 +14,18 @@ from collections.abc import Iterable
 
 
 class StreamsError(Exception):
-    """Anything that a streams application complains of."""
+    """Any error of a streams application."""
 
 
 class BadTopology(StreamsError, ValueError):
-    """What the program asks for cannot be built."""
+    """The program asks for something that cannot be built. `told` is the step as the message names
+    it, if it does; `line` is the line in the program."""
+
+    def __init__(self, problem: str, *, told: str = "", line: int | None = None) -> None:
+        self.problem = problem
+        self.told = told
+        self.line = line
+        super().__init__(f"{told}: {problem}" if told else problem)
 
 
 class TopologyChanged(StreamsError):
@@ -48,13 +55,20 @@ class StoreMissing(StreamsError, KeyError):
 
 
 class QueryFailed(StreamsError):
-    """`node` is the one that failed, as far as is known; `details` is all that Spark says."""
+    """`node` is the one that failed, if known; `details` is Spark's whole message."""
 
     def __init__(
-        self, query: str, reason: str, details: str = "", *, node: str | None = None
+        self,
+        query: str,
+        reason: str,
+        details: str = "",
+        *,
+        node: str | None = None,
+        place: str | None = None,
     ) -> None:
         self.query = query
         self.node = node
+        self.place = place
         self.details = details
-        at = f" at {node}" if node else ""
+        at = f" at {place or node}" if place or node else ""
         super().__init__(f"the query {query!r} failed{at}: {reason}")

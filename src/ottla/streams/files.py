@@ -1,4 +1,4 @@
-"""Small files in the folder of checkpoints, by Spark's own file systems: it may be anywhere."""
+"""Small files in the checkpoint folder, through Spark's file systems, as it may be anywhere."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ if TYPE_CHECKING:
 
 
 def read_text(spark: SparkSession, file: str) -> str | None:
-    """None if there is no such file."""
+    """Return the text of a file; None if it does not exist."""
     path, system = _at(spark, file)
     if not system.exists(path):
         return None

@@ -1,7 +1,7 @@
-"""Records of a stream, brought together by key: what aggregates start from.
+"""Records of a stream, grouped by key, to aggregate.
 
 `count` and `agg` are Spark's own aggregates. `reduce` and `aggregate` call Python functions for
-every record, as Kafka Streams calls Java's.
+every record, as Kafka Streams does in Java.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from ottla.streams.errors import BadTopology
 from ottla.streams.serdes import Long, Serde
 from ottla.streams.topology import stateful as keep
-from ottla.streams.topology.operation import Function
+from ottla.streams.topology.operation import Function, Operation
 from ottla.streams.topology.topology import Node
 from ottla.streams.windows import Session, Window
 
@@ -29,7 +29,7 @@ class _Grouped:
     def _store(self, name: str | None, kind: str) -> str:
         return name or self._app.topology.numbered(f"KSTREAM-{kind}-STATE-STORE-")
 
-    def _add(self, operation: keep.Stored, named: str | None) -> Node:
+    def _add(self, operation: Operation, named: str | None) -> Node:
         return self._app.add(operation, self._node, named=named, table=True, family="KSTREAM")
 
     def _count(self, store: str | None, named: str | None) -> Node:
@@ -79,13 +79,13 @@ class GroupedStream(_Grouped):
         store: str | None = None,
         named: str | None = None,
     ) -> Table:
-        """`lambda r: {"total": F.sum(r.value.amount)}`: any aggregates of Spark's."""
+        """Aggregate with any of Spark's functions: `lambda r: {"total": F.sum(r.value.amount)}`."""
         return self._table(self._agg(columns, value, store, named))
 
     def reduce(
         self, function: Function, *, store: str | None = None, named: str | None = None
     ) -> Table:
-        """`function(value so far, new value)`, in Python; the first value starts it."""
+        """Aggregate with `function(value so far, new value)` in Python, from the first value on."""
         return self._table(self._reduce(function, store, named))
 
     def aggregate(
@@ -97,7 +97,7 @@ class GroupedStream(_Grouped):
         store: str | None = None,
         named: str | None = None,
     ) -> Table:
-        """`function(key, new value, result so far)`, in Python; `initial` is where it starts."""
+        """Aggregate with `function(key, new value, result so far)` in Python, from `initial` on."""
         return self._table(self._fold(initial, function, value, None, store, named))
 
     def _table(self, node: Node) -> Table:
@@ -107,7 +107,7 @@ class GroupedStream(_Grouped):
 
 
 class WindowedStream(_Grouped):
-    """Keys of the results have the fields `key` and `window` (`start`, `end`)."""
+    """The keys of the results have the fields `key` and `window` (`start`, `end`)."""
 
     def __init__(self, app: App, node: Node, window: Window) -> None:
         super().__init__(app, node, window)
@@ -123,13 +123,13 @@ class WindowedStream(_Grouped):
         store: str | None = None,
         named: str | None = None,
     ) -> WindowedTable:
-        """`lambda r: {"total": F.sum(r.value.amount)}`: any aggregates of Spark's."""
+        """Aggregate with any of Spark's functions: `lambda r: {"total": F.sum(r.value.amount)}`."""
         return self._table(self._agg(columns, value, store, named))
 
     def reduce(
         self, function: Function, *, store: str | None = None, named: str | None = None
     ) -> WindowedTable:
-        """`function(value so far, new value)`, in Python; the first value starts it."""
+        """Aggregate with `function(value so far, new value)` in Python, from the first value on."""
         return self._table(self._reduce(function, store, named))
 
     def aggregate(

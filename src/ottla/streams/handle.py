@@ -1,14 +1,17 @@
-"""What streams and tables have in common: a node of an application's topology."""
+"""The common base of streams and tables: a node of an application's topology."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, TypeVar
 
 from ottla.streams.topology.operation import Operation
 from ottla.streams.topology.topology import Node
 
 if TYPE_CHECKING:
     from ottla.streams.app import App
+
+
+H = TypeVar("H", bound="Handle")
 
 
 class Handle:
@@ -22,14 +25,15 @@ class Handle:
 
     @property
     def name(self) -> str:
-        """Of the node, as `describe()` shows it."""
+        """The name of the node, as `describe()` shows it."""
         return self._node.name
-
-    def _then(self, operation: Operation, named: str | None, *others: Node) -> Self:
-        """The same kind of thing, one step further."""
-        table = self._node.table
-        node = self._app.add(operation, self._node, *others, named=named, table=table)
-        return type(self)(self._app, node)
 
     def __repr__(self) -> str:
         return f"{type(self).__name__}({self._node.name})"
+
+
+def then(handle: H, operation: Operation, named: str | None, *others: Node) -> H:
+    """Return a handle of the same kind for a new node after this one."""
+    table = handle.node.table
+    node = handle._app.add(operation, handle.node, *others, named=named, table=table)
+    return type(handle)(handle._app, node)

@@ -1,4 +1,4 @@
-"""Topics before a start: those that are read must be there, internal ones are made."""
+"""Prepares topics before a start: sources must exist, internal topics are created."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ from ottla.streams.topology.ends import Source
 
 _REPARTITION = {
     "cleanup.policy": "delete",
-    "retention.ms": "-1",  # kept until read: the application deletes what it has used
+    "retention.ms": "-1",  # kept until read: the application deletes what it has processed
     "message.timestamp.type": "CreateTime",
 }
 _CHANGELOG = {"cleanup.policy": "compact", "message.timestamp.type": "CreateTime"}
@@ -37,7 +37,7 @@ def prepare(settings: Settings, topology: Topology, plan: Plan) -> None:
 def _partitions_of_sources(admin: Admin, topology: Topology, servers: str) -> dict[str, int]:
     names = topology.sources()
     found = admin.describe_topics(names)
-    own = set(topology.sinks())  # made by the first write, if the cluster allows that
+    own = set(topology.sinks())  # created by the first write, if the cluster allows that
     missing = [name for name in names if not isinstance(found.get(name), Topic)]
     if wanted := [name for name in missing if name not in own]:
         raise TopicsMissing(wanted, servers)
@@ -45,7 +45,7 @@ def _partitions_of_sources(admin: Admin, topology: Topology, servers: str) -> di
 
 
 def _count(node: Node, counts: Mapping[str, int]) -> int:
-    """As many as the widest topic that leads there, as in Kafka Streams."""
+    """Return the partition count of the largest topic that leads there, as Kafka Streams does."""
     numbers = [1]
     for origin in origins(node.parents[0] if node.operation.starts else node):
         if isinstance(origin.operation, Source):
@@ -65,7 +65,7 @@ def _count_at(node: Node, counts: Mapping[str, int]) -> int:
 
 
 def _made(admin: Admin, topic: InternalTopic, partitions: int) -> int:
-    """How many partitions it has now."""
+    """Create the topic if it is missing; return its partition count."""
     configs = _CHANGELOG if topic.compacted else _REPARTITION
     try:
         admin.create_topic(topic.name, partitions=partitions, configs=configs)

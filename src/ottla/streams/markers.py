@@ -1,7 +1,7 @@
-"""Waiting until what was committed can be read.
+"""Waits until committed records can be read.
 
-A commit is answered when it is decided. That the transaction is over is then written into each
-partition, a moment later: until it is, `read_committed` readers stop in front of the records.
+A commit is answered when it is decided. The markers are written to the partitions a moment later;
+until then `read_committed` readers stop before the records.
 """
 
 from __future__ import annotations
@@ -21,7 +21,8 @@ _POLL_S = 0.02
 
 
 def wait_for_markers(settings: Settings, topics: Iterable[str]) -> None:
-    """Others may have transactions open in these topics for long: then it is given up."""
+    """Wait for the markers in these topics. Give up after `WAIT_MAX_S`, because other transactions
+    may be open there for long."""
     with Admin(**admin_options(settings.to_spark())) as admin:
         found = admin.describe_topics(list(topics))
         partitions = [

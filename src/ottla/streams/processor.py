@@ -1,4 +1,4 @@
-"""Stores of processors, as a program declares them, and the clocks of their schedules."""
+"""Declarations of processors' stores, and the clocks of their schedules."""
 
 from __future__ import annotations
 
@@ -10,14 +10,14 @@ from ottla.streams.errors import BadTopology
 from ottla.streams.serdes import Serde
 
 STREAM_TIME = "stream time"
-"""Goes on with the timestamps of records."""
+"""Advances with the timestamps of records."""
 WALL_CLOCK = "wall clock"
-"""Goes on by itself. An application that uses it never comes to an end of what is available."""
+"""Advances by itself. An application that uses it never finishes `run_available`."""
 
 
 @dataclass(frozen=True)
 class KeyValues:
-    """A store of any keys. `ttl` forgets what was not written for so long (wall-clock time)."""
+    """A store with any keys. Entries not written for `ttl` expire (wall-clock time)."""
 
     name: str
     key: Serde
@@ -27,7 +27,7 @@ class KeyValues:
 
 @dataclass(frozen=True)
 class Value:
-    """A store of one value for each key of the records."""
+    """A store with one value for each key of the records."""
 
     name: str
     value: Serde
@@ -36,7 +36,7 @@ class Value:
 
 @dataclass(frozen=True)
 class Values:
-    """A store of a list of values for each key of the records."""
+    """A store with a list of values for each key of the records."""
 
     name: str
     value: Serde

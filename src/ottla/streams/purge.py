@@ -1,7 +1,6 @@
-"""Internal topics for repartitioning are kept until they are read, and then deleted.
+"""Deletes records of internal repartition topics after they are read, as Kafka Streams does.
 
-Kafka Streams does the same. What may go is what the batch before the present one read: Spark could
-still run the present one again.
+Records that the previous batch read may be deleted: Spark could still run the current batch again.
 """
 
 from __future__ import annotations
@@ -29,7 +28,8 @@ INTERVAL_S = 30.0
 
 
 class Purge:
-    """Of the `topics` that a query with its checkpoint in `folder` reads, and nobody else."""
+    """Deletes the records of `topics` that the query with its checkpoint in `folder` has read; no
+    other query reads them."""
 
     def __init__(self, settings: Settings, folder: str, topics: Iterable[str]) -> None:
         self._settings = settings
@@ -53,7 +53,7 @@ class Purge:
 
 
 def used_offsets(text: str, topics: set[str]) -> dict[TopicPartition, int]:
-    """From a file of Spark's: a version, settings, then a line for each source."""
+    """Parse an offsets file of Spark's: a version, settings, then a line for each source."""
     found = {}
     for line in text.splitlines():
         if not line.startswith("{"):

@@ -1,11 +1,11 @@
-"""An application at work: its queries, started together and looked after together."""
+"""A running application: its queries are started and watched together."""
 
 from __future__ import annotations
 
 import logging
 import re
 import time
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from functools import partial
 from typing import TYPE_CHECKING, Any
 
@@ -14,8 +14,9 @@ from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming.query import StreamingQuery
 from pyspark.sql.streaming.readwriter import DataStreamWriter
 
+from ottla.durations import in_words
 from ottla.streams import checkpoint, internal_topics
-from ottla.streams.durations import Duration, in_words, milliseconds
+from ottla.streams.durations import Duration, milliseconds
 from ottla.streams.errors import BadTopology, QueryFailed, StoreMissing
 from ottla.streams.lowering.build import Builder, BuiltQuery
 from ottla.streams.lowering.dead import MARK
@@ -33,7 +34,7 @@ log = logging.getLogger("ottla.streams")
 
 Start = Callable[[], StreamingQuery]
 
-RESTARTS_MAX = 3
+RESTARTS_MAX = 10
 _WORKER_LATE = "Python worker failed to connect back"
 _LOOK_S = 0.2
 _SETTLE_MAX_S = 20.0
@@ -49,7 +50,7 @@ def start(
 ) -> Running:
     built = _prepared(app, spark, checkpoints, reading)
     every = None if trigger is None else in_words(milliseconds(trigger, "trigger"))
-    running = Running(spark, checkpoints)
+    running = Running(app, spark, checkpoints)
     try:
         for one in built:
             query = running.add(one, partial(_started, one, app, checkpoints, every))
@@ -63,10 +64,10 @@ def start(
 def run_available(
     app: App, spark: SparkSession, checkpoints: str, reading: dict[str, str]
 ) -> Running:
-    """One query after the other: each finds all that those before it wrote."""
+    """Run queries level by level: each finds everything that those before it wrote."""
     _refuse_wall_clocks(app)
     built = _prepared(app, spark, checkpoints, reading)
-    running = Running(spark, checkpoints)
+    running = Running(app, spark, checkpoints)
     together = max(1, spark.sparkContext.defaultParallelism)
     for level in _levels(built):
         for first in range(0, len(level), together):
@@ -81,7 +82,7 @@ def _refuse_wall_clocks(app: App) -> None:
     for node in app.topology:
         if isinstance(node.operation, Process) and node.operation.time == WALL_CLOCK:
             raise BadTopology(
-                f"{node.name}: its schedules follow the wall clock, for which Spark waits for ever:"
+                f"{node.told}: its schedules follow the wall clock, for which Spark waits for ever:"
                 " what is available never comes to an end. Use time=STREAM_TIME, or start() and"
                 " stop()"
             )
@@ -95,7 +96,8 @@ def _prepared(
     plan = app.plan()
     register(spark)
     ship_functions(app.topology)
-    built = Builder(spark, app.settings, reading).build(plan)  # finds mistakes, before all else
+    # Finds mistakes, before anything else is done.
+    built = Builder(spark, app.settings, reading).build(plan)
     internal_topics.prepare(app.settings, app.topology, plan)
     for one in built:
         checkpoint.check(spark, checkpoints, one)
@@ -103,7 +105,7 @@ def _prepared(
 
 
 def _levels(built: Iterable[BuiltQuery]) -> list[list[BuiltQuery]]:
-    """Queries of one level do not read what others of it write."""
+    """Split into levels: no query reads what another of its level writes."""
     levels: list[list[BuiltQuery]] = []
     written: set[str] = set()
     for one in built:
@@ -137,8 +139,8 @@ def _started(
 
 
 def _settle(query: StreamingQuery) -> None:
-    """Each query starts a Python process of its own to plan with. Started all at once, they can be
-    too slow for Spark on a small machine."""
+    """Wait until a query has started. Each starts a Python process to plan with; all at once they
+    can be too slow for Spark on a small machine."""
     deadline = time.monotonic() + _SETTLE_MAX_S
     while query.isActive and time.monotonic() < deadline:
         if not query.status["message"].startswith(("Initializing", "Getting offsets")):
@@ -149,13 +151,15 @@ def _settle(query: StreamingQuery) -> None:
 class Running:
     """The queries of a started application."""
 
-    def __init__(self, spark: SparkSession, checkpoints: str) -> None:
+    def __init__(self, app: App, spark: SparkSession, checkpoints: str) -> None:
         self._spark = spark
         self._checkpoints = checkpoints
         self._built: list[BuiltQuery] = []
         self._queries: dict[str, StreamingQuery] = {}
         self._starts: dict[str, Start] = {}
         self._restarts_left: dict[str, int] = {}
+        self._places = {node.name: node.told for node in app.topology}
+        """The names of nodes in errors, by node name."""
 
     def add(self, built: BuiltQuery, start: Start) -> StreamingQuery:
         self._built.append(built)
@@ -173,11 +177,11 @@ class Running:
         return any(query.isActive for query in self.queries)
 
     def await_termination(self, timeout: float | None = None) -> bool:
-        """Until all queries end; True if they did in time. If one fails, the others are stopped
-        and `QueryFailed` says why."""
+        """Wait until all queries end; return True if they did in time. If one fails, the others are
+        stopped and `QueryFailed` says why."""
         deadline = None if timeout is None else time.monotonic() + timeout
         while True:
-            was_active = self.is_active  # before the look at failures, or one could slip through
+            was_active = self.is_active  # checked before the failures, or one could be missed
             restarted = self._fail_if_one_did()
             if not was_active and not restarted:
                 return True
@@ -186,14 +190,21 @@ class Running:
             self._look()
 
     def process_all_available(self) -> None:
-        """Until everything that is in the topics now has been through all queries; for tests."""
+        """Wait until all queries have processed what is in the topics now; for tests."""
         for built in self._built:
-            try:
-                self._queries[built.query.name].processAllAvailable()
-            except StreamingQueryException:
-                self._fail_if_one_did()
-                raise
+            while not self._processed(built.query.name):
+                pass
             wait_for_markers(built.settings, {to.topic for to in built.query.outputs})
+
+    def _processed(self, name: str) -> bool:
+        """Return False if the query had to be started again."""
+        try:
+            self._queries[name].processAllAvailable()
+        except StreamingQueryException:
+            if not self._fail_if_one_did():
+                raise
+            return False
+        return True
 
     def stop(self) -> None:
         for query in self.queries:
@@ -202,14 +213,14 @@ class Running:
             built.tables.close()
 
     def progress(self) -> dict[str, dict[str, Any] | None]:
-        """The newest progress of each query, as Spark tells it."""
+        """The latest progress of each query, as Spark reports it."""
         import json
 
         newest = {name: query.lastProgress for name, query in self._queries.items()}
         return {name: json.loads(one.json) if one else None for name, one in newest.items()}
 
     def store(self, name: str) -> Store:
-        """State by the name of its store, as of the last batch that is done."""
+        """Return the store with this name, as of the last finished batch."""
         from ottla.streams.stores import Store
 
         forms = {
@@ -230,10 +241,10 @@ class Running:
             try:
                 active.awaitTermination(_LOOK_S)  # type: ignore[arg-type]
             except StreamingQueryException:
-                pass  # told by _fail_if_one_did
+                pass  # reported by _fail_if_one_did
 
     def _fail_if_one_did(self) -> bool:
-        """Whether a query was started again instead."""
+        """Raise if a query failed; return True if it was started again instead."""
         restarted = False
         for name, query in list(self._queries.items()):
             error = None if query.isActive else query.exception()
@@ -241,18 +252,19 @@ class Running:
                 continue
             if not self._restarted(name, str(error)):
                 self.stop()
-                raise _failure(name, error) from None
+                raise _failure(name, error, self._places) from None
             restarted = True
         return restarted
 
     def _restarted(self, name: str, error: str) -> bool:
-        """A busy machine can be too slow for the ten seconds that Spark gives a Python process to
-        appear. Nothing was done then, and nothing would be done twice."""
+        """Start a query again if its Python process was late: a busy machine can be too slow for
+        the ten seconds that Spark allows. Nothing was processed then, so nothing is done twice."""
         if _WORKER_LATE not in error or not self._restarts_left[name]:
             return False
         self._restarts_left[name] -= 1
         log.warning("%s: a Python process came too late; the query is started again", name)
         self._queries[name] = self._starts[name]()
+        _settle(self._queries[name])  # one after the other, as at the start
         return True
 
     def __enter__(self) -> Running:
@@ -266,11 +278,11 @@ _NAMED = re.compile(re.escape(MARK) + r"(\S+): (.*?)(?: SQLSTATE|$)", re.MULTILI
 _STATE = re.compile(r"\s*SQLSTATE: \w+\s*$")
 
 
-def _failure(name: str, error: BaseException) -> QueryFailed:
-    """The node and the record, if the error tells; else the last line of what Spark tells."""
+def _failure(name: str, error: BaseException, places: Mapping[str, str]) -> QueryFailed:
+    """Return the node and the record if the error names them; else Spark's last line."""
     text = str(error)
     if found := _NAMED.search(text):
-        return QueryFailed(name, found[2], text, node=found[1])
+        return QueryFailed(name, found[2], text, node=found[1], place=places.get(found[1]))
     told = text.split("=== Streaming Query ===")[0].split("JVM stacktrace:")[0]
     lines = [_STATE.sub("", line) for line in told.splitlines()]
     return QueryFailed(name, next((line for line in reversed(lines) if line.strip()), ""), text)

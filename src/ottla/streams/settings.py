@@ -1,4 +1,4 @@
-"""What an application is called and how it reaches its cluster."""
+"""The name of an application, and how it connects to its cluster."""
 
 from __future__ import annotations
 
@@ -12,8 +12,8 @@ class Settings:
     bootstrap_servers: str
     dead_letters: str | None = None
     options: Mapping[str, str] = field(default_factory=dict)
-    """For the clients, by Kafka's names: `{"kafka.security.protocol": "SSL"}`."""
+    """For the clients, in Kafka's names: `{"kafka.security.protocol": "SSL"}`."""
 
     def to_spark(self) -> dict[str, str]:
-        """As options of the format `ottla`."""
+        """Return the settings as options of the format `ottla`."""
         return {"kafka.bootstrap.servers": self.bootstrap_servers, **self.options}

@@ -1,8 +1,8 @@
-"""Functions of the program on their way to Spark's Python workers.
+"""Ships the program's functions to Spark's Python workers.
 
-A function is sent as the name of its module and its own, and the worker imports it. A module that
-is a single file beside the program, or was loaded from one, cannot be imported there: its functions
-are sent whole instead.
+A function is sent as the name of its module and its own name, and the worker imports it. A module
+that is a single file beside the program, or was loaded from one, cannot be imported there: its
+functions are sent by value instead.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ def _module_of(function: Any) -> ModuleType | None:
 
 
 def _is_loose(module: ModuleType) -> bool:
-    """One file, of no package, not installed."""
+    """True for a module that is a single file, in no package and not installed."""
     file = getattr(module, "__file__", None)
     if file is None or "." in module.__name__ or hasattr(module, "__path__"):
         return False

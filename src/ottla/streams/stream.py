@@ -1,7 +1,7 @@
-"""A stream: records, each a fact of its own.
+"""A stream: each record is a separate fact.
 
 Functions get a record: `r.key`, `r.value`, `r.timestamp`, `r.headers`, `r.topic`. They are called
-once, with columns, and give expressions that Spark runs without Python. With `python=True` they
+once, with columns, and return expressions that Spark runs without Python. With `python=True` they
 are called for every record, with Python's values, in Spark's Python workers.
 """
 
@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, overload
 from ottla.streams.durations import Duration, milliseconds
 from ottla.streams.errors import BadTopology
 from ottla.streams.grouped import GroupedStream
-from ottla.streams.handle import Handle
+from ottla.streams.handle import Handle, then
 from ottla.streams.processor import StoreDeclaration, check_clock
 from ottla.streams.serdes import Serde
 from ottla.streams.topology import stateful as keep
@@ -33,14 +33,14 @@ class Stream(Handle):
     def filter(
         self, predicate: Function, *, python: bool = False, named: str | None = None
     ) -> Stream:
-        """Only records for which it holds."""
-        return self._then(do.Filter(predicate, False, python), named)
+        """Keep only records for which the predicate is true."""
+        return then(self, do.Filter(predicate, False, python), named)
 
     def filter_not(
         self, predicate: Function, *, python: bool = False, named: str | None = None
     ) -> Stream:
-        """Only records for which it does not hold."""
-        return self._then(do.Filter(predicate, True, python), named)
+        """Keep only records for which the predicate is not true."""
+        return then(self, do.Filter(predicate, True, python), named)
 
     def map(
         self,
@@ -51,9 +51,9 @@ class Stream(Handle):
         python: bool = False,
         named: str | None = None,
     ) -> Stream:
-        """`function` gives `(key, value)`."""
+        """Replace each record; `function` returns `(key, value)`."""
         _needs_serdes(python, "map", key=key, value=value)
-        return self._then(do.Map(function, key, value, python), named)
+        return then(self, do.Map(function, key, value, python), named)
 
     def map_values(
         self,
@@ -64,7 +64,7 @@ class Stream(Handle):
         named: str | None = None,
     ) -> Stream:
         _needs_serdes(python, "map_values", value=value)
-        return self._then(do.MapValues(function, value, python), named)
+        return then(self, do.MapValues(function, value, python), named)
 
     def flat_map(
         self,
@@ -75,9 +75,9 @@ class Stream(Handle):
         python: bool = False,
         named: str | None = None,
     ) -> Stream:
-        """`function` gives a list of `(key, value)`, as a list or as an array column of structs."""
+        """`function` returns `(key, value)` pairs, as a list or as an array column of structs."""
         _needs_serdes(python, "flat_map", key=key, value=value)
-        return self._then(do.FlatMap(function, key, value, python), named)
+        return then(self, do.FlatMap(function, key, value, python), named)
 
     def flat_map_values(
         self,
@@ -87,9 +87,9 @@ class Stream(Handle):
         python: bool = False,
         named: str | None = None,
     ) -> Stream:
-        """`function` gives a list of values, as a list or as an array column."""
+        """`function` returns values, as a list or as an array column."""
         _needs_serdes(python, "flat_map_values", value=value)
-        return self._then(do.FlatMapValues(function, value, python), named)
+        return then(self, do.FlatMapValues(function, value, python), named)
 
     def select_key(
         self,
@@ -100,21 +100,21 @@ class Stream(Handle):
         named: str | None = None,
     ) -> Stream:
         _needs_serdes(python, "select_key", key=key)
-        return self._then(do.SelectKey(function, key, python), named)
+        return then(self, do.SelectKey(function, key, python), named)
 
     def peek(self, function: Function, *, named: str | None = None) -> Stream:
-        """Calls a Python function for each record; what it does may happen more than once."""
-        return self._then(do.Peek(function), named)
+        """Call a Python function for each record; its effects may happen more than once."""
+        return then(self, do.Peek(function), named)
 
-    # Parting and meeting
+    # Splitting and merging
 
     def branch(
         self, *predicates: Function, python: bool = False, named: str | None = None
     ) -> list[Stream]:
-        """A stream for each predicate and one for the rest; the first that holds gets a record."""
+        """Return a stream for each predicate and one for the rest; the first true one wins."""
         if not predicates:
             raise BadTopology("branch() needs at least one predicate")
-        branching = self._app.add(do.Branch(predicates, python), self._node, named=named)
+        branching = self._app.add(do.Branch(predicates, python), self.node, named=named)
         names = [f"{branching.name}-{number}" for number in range(len(predicates) + 1)]
         return [
             Stream(self._app, self._app.add(do.BranchChild(number), branching, named=name))
@@ -122,33 +122,33 @@ class Stream(Handle):
         ]
 
     def split(self, *, python: bool = False, **predicates: Function) -> dict[str, Stream]:
-        """`branch` with names; the rest is under `"rest"`."""
+        """Like `branch`, with names; the rest is under `"rest"`."""
         if "rest" in predicates:
             raise BadTopology("split() keeps the name 'rest' for what no predicate takes")
         streams = self.branch(*predicates.values(), python=python)
         return dict(zip([*predicates, "rest"], streams, strict=True))
 
     def merge(self, *others: Stream, named: str | None = None) -> Stream:
-        """The records of all, in no particular order between them."""
-        nodes = [self._node, *(other.node for other in others)]
+        """Return the records of all streams, in no particular order between them."""
+        nodes = [self.node, *(other.node for other in others)]
         return Stream(self._app, self._app.add(do.Merge(), *nodes, named=named))
 
     # By key
 
     def group_by_key(self) -> GroupedStream:
-        return GroupedStream(self._app, self._node)
+        return GroupedStream(self._app, self.node)
 
     def group_by(
         self, function: Function, key: Serde | None = None, *, python: bool = False
     ) -> GroupedStream:
-        """By another key than the records have."""
+        """Group by another key than the records have."""
         return self.select_key(function, key, python=python).group_by_key()
 
     def to_table(self, *, named: str | None = None) -> Table:
-        """The newest record of each key counts, and null deletes."""
+        """Return a table: the newest record of each key counts, and null deletes."""
         from ottla.streams.table import Table
 
-        return Table(self._app, self._app.add(do.ToTable(), self._node, named=named, table=True))
+        return Table(self._app, self._app.add(do.ToTable(), self.node, named=named, table=True))
 
     def repartition(
         self,
@@ -158,8 +158,8 @@ class Stream(Handle):
         value: Serde | None = None,
         named: str | None = None,
     ) -> Stream:
-        """Through an internal topic. Rarely needed: operations with state shuffle by key anyway."""
-        return self._then(Repartition(partitions, key, value), named)
+        """Send through an internal topic. Rarely needed: stateful operations shuffle by key."""
+        return then(self, Repartition(partitions, key, value), named)
 
     # Joins
 
@@ -198,9 +198,9 @@ class Stream(Handle):
         python: bool = False,
         named: str | None = None,
     ) -> Stream:
-        """`joiner(mine, theirs)` gets both values. Streams join in a window, by key.
+        """Join by key; `joiner(mine, theirs)` gets both values. Streams join in a window.
 
-        With a global table, `on` gives the key to look for, if it is not the record's own.
+        With a global table, `on` returns the key to look up, if it is not the record's own.
         """
         return self._join("inner", other, joiner, window, on, value, python, named)
 
@@ -215,7 +215,7 @@ class Stream(Handle):
         python: bool = False,
         named: str | None = None,
     ) -> Stream:
-        """Also records that find nothing: `theirs` is null then."""
+        """Like `join`, and keep records without a match: `theirs` is null then."""
         return self._join("left", other, joiner, window, on, value, python, named)
 
     def outer_join(
@@ -228,7 +228,7 @@ class Stream(Handle):
         python: bool = False,
         named: str | None = None,
     ) -> Stream:
-        """Also records of either that find nothing."""
+        """Like `join`, and keep records of both sides without a match."""
         return self._join("outer", other, joiner, window, None, value, python, named)
 
     def _join(
@@ -249,14 +249,14 @@ class Stream(Handle):
             raise BadTopology("on= is for global tables; use select_key() before the join")
         if isinstance(other, GlobalTable):
             operation = do.JoinGlobal(how, on, joiner, value, python)
-            return self._then(operation, named, other.node)
+            return then(self, operation, named, other.node)
         if isinstance(other, Table):
-            return self._then(keep.JoinTable(how, joiner, value, python), named, other.node)
+            return then(self, keep.JoinTable(how, joiner, value, python), named, other.node)
         if window is None:
             raise BadTopology("streams join within a time: give a JoinWindow('5 minutes')")
-        return self._then(keep.JoinStreams(how, window, joiner, value, python), named, other.node)
+        return then(self, keep.JoinStreams(how, window, joiner, value, python), named, other.node)
 
-    # Anything else
+    # Processors
 
     def process(
         self,
@@ -269,17 +269,17 @@ class Stream(Handle):
         grace: Duration = "0 ms",
         named: str | None = None,
     ) -> Stream:
-        """A processor of yours, with stores and schedules; the stream is what it forwards.
+        """Run your processor, with stores and schedules; return the stream of what it forwards.
 
-        `factory` (a class will do) makes one for each batch and bucket of keys. `time` is the
-        clock of schedules, STREAM_TIME or WALL_CLOCK; stream time lags `grace` behind.
+        `factory` (a class will do) makes one for each batch and bucket of keys. `time` is the clock
+        of schedules, STREAM_TIME or WALL_CLOCK; stream time is `grace` behind the newest record.
         """
         check_clock(time)
         grace_ms = milliseconds(grace, "grace of process()")
         operation = keep.Process(factory, key, value, tuple(stores), time, grace_ms)
-        return self._then(operation, named)
+        return then(self, operation, named)
 
-    # Ends
+    # Outputs
 
     def to(
         self,
@@ -289,8 +289,8 @@ class Stream(Handle):
         value: Serde | None = None,
         named: str | None = None,
     ) -> None:
-        """Written exactly once. Without serdes: in the form that key and value have."""
-        self._app.add(Sink(topic, key, value), self._node, named=named)
+        """Write to a topic, exactly once. The serdes are those of key and value by default."""
+        self._app.add(Sink(topic, key, value), self.node, named=named)
 
     def through(
         self,
@@ -300,7 +300,7 @@ class Stream(Handle):
         value: Serde,
         named: str | None = None,
     ) -> Stream:
-        """Written to a topic of yours and read from there."""
+        """Write to one of your topics and read from there."""
         self.to(topic, key=key, value=value, named=named)
         return self._app.stream(topic, key=key, value=value)
 

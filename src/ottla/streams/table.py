@@ -1,6 +1,6 @@
 """A table: the newest record of each key counts, and a null value deletes.
 
-In a query a table is its changes. What filters and maps do to a change, they do to the table.
+In a query a table is its changes: filters and maps work on each change.
 """
 
 from __future__ import annotations
@@ -9,7 +9,7 @@ from typing import Any
 
 from ottla.streams.durations import Duration, milliseconds
 from ottla.streams.errors import BadTopology
-from ottla.streams.handle import Handle
+from ottla.streams.handle import Handle, then
 from ottla.streams.serdes import Long, Serde
 from ottla.streams.stream import Stream
 from ottla.streams.topology import stateful as keep
@@ -21,13 +21,13 @@ class Table(Handle):
     def filter(
         self, predicate: Function, *, python: bool = False, named: str | None = None
     ) -> Table:
-        """A row for which it does not hold, any more, is deleted."""
-        return self._then(do.Filter(predicate, False, python), named)
+        """Keep rows for which the predicate is true; delete a row for which it no longer is."""
+        return then(self, do.Filter(predicate, False, python), named)
 
     def filter_not(
         self, predicate: Function, *, python: bool = False, named: str | None = None
     ) -> Table:
-        return self._then(do.Filter(predicate, True, python), named)
+        return then(self, do.Filter(predicate, True, python), named)
 
     def map_values(
         self,
@@ -37,14 +37,14 @@ class Table(Handle):
         python: bool = False,
         named: str | None = None,
     ) -> Table:
-        """Deleted rows stay deleted: the function does not see them."""
+        """Map the values. The function is not called for deleted rows, which stay deleted."""
         if python and value is None:
             raise BadTopology("map_values with python=True must say of which form the result is")
-        return self._then(do.MapValues(function, value, python), named)
+        return then(self, do.MapValues(function, value, python), named)
 
     def to_stream(self, *, named: str | None = None) -> Stream:
-        """Its changes, as records; deletions have a null value."""
-        node = self._app.add(do.ToStream(), self._node, named=named, family="KTABLE")
+        """Return its changes as records; deletions have a null value."""
+        node = self._app.add(do.ToStream(), self.node, named=named, family="KTABLE")
         return Stream(self._app, node)
 
     def join(
@@ -56,8 +56,8 @@ class Table(Handle):
         python: bool = False,
         named: str | None = None,
     ) -> Table:
-        """`joiner(mine, theirs)` gets both values, where both tables have the key."""
-        return self._then(keep.JoinTables("inner", joiner, value, python), named, other.node)
+        """Join rows of both tables by key; `joiner(mine, theirs)` gets both values."""
+        return then(self, keep.JoinTables("inner", joiner, value, python), named, other.node)
 
     def left_join(
         self,
@@ -68,7 +68,7 @@ class Table(Handle):
         python: bool = False,
         named: str | None = None,
     ) -> Table:
-        return self._then(keep.JoinTables("left", joiner, value, python), named, other.node)
+        return then(self, keep.JoinTables("left", joiner, value, python), named, other.node)
 
     def outer_join(
         self,
@@ -79,7 +79,7 @@ class Table(Handle):
         python: bool = False,
         named: str | None = None,
     ) -> Table:
-        return self._then(keep.JoinTables("outer", joiner, value, python), named, other.node)
+        return then(self, keep.JoinTables("outer", joiner, value, python), named, other.node)
 
     def group_by(
         self,
@@ -89,16 +89,16 @@ class Table(Handle):
         value: Serde | None = None,
         named: str | None = None,
     ) -> GroupedTable:
-        """Rows under another key: `function` gives `(key, value)`, of columns."""
+        """Group rows by another key: `function` returns `(key, value)` as columns."""
         store = self._app.topology.numbered("KTABLE-SELECT-STATE-STORE-")
         operation = keep.Changes(store, function, key, value)
-        node = self._app.add(operation, self._node, named=named, family="KTABLE")
+        node = self._app.add(operation, self.node, named=named, family="KTABLE")
         return GroupedTable(self._app, node)
 
     def suppress(self, until: Duration, *, named: str | None = None) -> Table:
-        """The newest change of a key, at most once in this time: fewer records for who reads it."""
+        """Emit only the newest change of a key, at most once in this time, for fewer records."""
         limit = milliseconds(until, "the time of suppress()")
-        return self._then(keep.SuppressUntilTime(limit), named)
+        return then(self, keep.SuppressUntilTime(limit), named)
 
     def to(
         self,
@@ -114,20 +114,20 @@ class Table(Handle):
 
 class WindowedTable(Table):
     def suppress(self, until: Duration | None = None, *, named: str | None = None) -> Table:
-        """Without a time: only the final result of each window, once it is closed."""
+        """Without a time: emit only the final result of each window, once it is closed."""
         if until is not None:
             return Table(self._app, super().suppress(until, named=named).node)
-        if not isinstance(self._node.operation, keep.Aggregate | keep.Reduce | keep.Fold):
+        if not isinstance(self.node.operation, keep.Aggregate | keep.Reduce | keep.Fold):
             raise BadTopology(
                 f"suppress() until windows close must follow the aggregate, not {self.name}:"
                 " filter and map what it gives instead"
             )
-        node = self._app.add(keep.SuppressUntilClosed(), self._node, named=named, table=True)
+        node = self._app.add(keep.SuppressUntilClosed(), self.node, named=named, table=True)
         return Table(self._app, node)
 
 
 class GroupedTable(Handle):
-    """Aggregates of it follow its changes: what a row gave before is taken away first."""
+    """Its aggregates follow its changes: the old value of a row is subtracted first."""
 
     def count(self, *, store: str | None = None, named: str | None = None) -> Table:
         def add(_key: object, _value: object, count: int) -> int:
@@ -151,8 +151,8 @@ class GroupedTable(Handle):
         """`adder` and `subtractor` are Python functions of `(key, value, result so far)`."""
         name = store or self._app.topology.numbered("KTABLE-AGGREGATE-STATE-STORE-")
         operation = keep.TableAggregate(name, initial, adder, subtractor, value)
-        return Table(self._app, self._app.add(operation, self._node, named=named, table=True))
+        return Table(self._app, self._app.add(operation, self.node, named=named, table=True))
 
 
 class GlobalTable(Handle):
-    """A table that every task has whole; streams join it by any key."""
+    """A table that every task reads whole; streams join it by any key."""

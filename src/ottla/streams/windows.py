@@ -1,6 +1,6 @@
-"""Windows of time, as a program names them.
+"""Time windows, as a program declares them.
 
-`grace` is how long after its end a window still takes records that come late.
+`grace` is how long after its end a window still accepts late records.
 """
 
 from __future__ import annotations
@@ -8,13 +8,14 @@ from __future__ import annotations
 from dataclasses import dataclass, field
 from typing import TypeAlias
 
-from ottla.streams.durations import Duration, in_words, milliseconds
+from ottla.durations import in_words
+from ottla.streams.durations import Duration, milliseconds
 from ottla.streams.errors import BadTopology
 
 
 @dataclass(frozen=True)
 class Tumbling:
-    """One after the other: each record is in one."""
+    """Windows of fixed size that do not overlap: each record is in exactly one."""
 
     size: Duration
     grace: Duration = field(default="0 ms", kw_only=True)
@@ -31,7 +32,7 @@ class Tumbling:
 
 @dataclass(frozen=True)
 class Hopping:
-    """A new one every `advance`: they overlap."""
+    """A new window begins every `advance`, so they overlap."""
 
     size: Duration
     advance: Duration = field(kw_only=True)
@@ -55,7 +56,7 @@ class Hopping:
 
 @dataclass(frozen=True)
 class Sliding:
-    """One for each set of records that lie within `difference` of each other (both ends count)."""
+    """Windows of all records within `difference` of each other (both ends included)."""
 
     difference: Duration
     grace: Duration = field(default="0 ms", kw_only=True)
@@ -75,7 +76,7 @@ class Sliding:
 
 @dataclass(frozen=True)
 class Session:
-    """Grows as long as records follow each other within `gap`."""
+    """A window that grows as long as records follow each other within `gap`."""
 
     gap: Duration
     grace: Duration = field(default="0 ms", kw_only=True)
@@ -94,7 +95,7 @@ class Session:
 class JoinWindow:
     """Records join if the right's time is from `before` earlier to `after` later than the left's.
 
-    `JoinWindow("5 minutes")` is both ways alike.
+    `JoinWindow("5 minutes")` applies in both directions.
     """
 
     within: Duration = "0 ms"

@@ -1,1 +1,1 @@
-"""Pipelines declared in YAML: read and checked without Spark, then put to work on it."""
+"""Pipelines declared in YAML: read and checked without Spark, then run on it."""

@@ -1,4 +1,4 @@
-"""What a YAML pipeline says, checked: where from, through which steps, where to."""
+"""The content of a YAML pipeline, checked: sources, steps, sink."""
 
 from __future__ import annotations
 
@@ -16,18 +16,33 @@ FILE_FORMATS: tuple[FileFormat, ...] = ("parquet", "json", "csv", "orc")
 BAD_VALUES: tuple[BadValues, ...] = ("fail", "null", "skip", "dead-letters")
 
 ONLY_VIEW = "input"
-"""The view of the only source, and after each step that of its result."""
+"""The view of the only source, and after each step the view of its result."""
+
+RAW_COLUMNS = (
+    *("key", "value", "headers", "timestamp"),
+    *("topic", "partition", "offset", "timestampType"),
+)
+"""Columns of a source whose values are not parsed."""
+ORIGIN_COLUMNS = {
+    "_key": "cast(key as string)",
+    "_topic": "topic",
+    "_partition": "partition",
+    "_offset": "offset",
+    "_timestamp": "timestamp",
+    "_headers": "headers",
+}
+"""Columns, besides those of the schema, of a source whose values are parsed."""
 
 
 @dataclass(frozen=True)
 class TopicSource:
-    """A stream. Values that are parsed give columns of the schema; where the record comes from is
-    in columns with an underscore: `_key`, `_topic`, `_partition`, `_offset`, `_timestamp`,
-    `_headers`. Values as bytes or string keep the columns of Spark's Kafka source."""
+    """A stream. Parsed values give the columns of the schema; the origin of the record is in
+    columns with an underscore: `_key`, `_topic`, `_partition`, `_offset`, `_timestamp`, `_headers`.
+    Values as bytes or string keep the columns of Spark's Kafka source."""
 
     view: str
     choice: tuple[str, str]
-    """The option that says which topics, and its value: subscribe, subscribePattern or assign."""
+    """The option that selects topics, and its value: subscribe, subscribePattern or assign."""
     format: ValueFormat = "bytes"
     schema: str | None = None
     starting: str = "earliest"
@@ -65,7 +80,7 @@ STEP_KINDS: tuple[StepKind, ...] = (
 
 @dataclass(frozen=True)
 class Step:
-    """One change of the frame. `arguments` are what its kind takes: see `steps.py`."""
+    """A change of the frame. `arguments` depend on its kind: see `steps.py`."""
 
     kind: StepKind
     number: int
@@ -76,18 +91,23 @@ class Step:
 
     @property
     def label(self) -> str:
-        """How it is spoken of in errors: `step 2 (sql, line 14)`."""
+        """Its name in errors: `step 2 (sql, line 14)`."""
         name = f" {self.name!r}" if self.name else ""
         return f"step {self.number}{name} ({self.kind}, line {self.line})"
+
+    @property
+    def where(self) -> str:
+        """Its path in the file: `steps[1].sql`."""
+        return f"steps[{self.number - 1}].{self.kind}"
 
 
 @dataclass(frozen=True)
 class TopicSink:
     topic: str
     key: str | None = None
-    """An expression; without one, the column `_key` or `key` if there is one."""
+    """An expression; by default the column `_key` or `key`, if there is one."""
     format: Literal["json", "raw"] | None = None
-    """None: raw if the frame has nothing but columns of the sink, with `value` among them."""
+    """None: raw if the frame has only columns of the sink, with `value` among them."""
     mode: Literal["append", "update"] = "append"
     options: Mapping[str, str] = field(default_factory=dict)
     line: int = 0
@@ -119,5 +139,6 @@ class Declaration:
         return [one for one in self.sources if isinstance(one, TopicSource)]
 
     @property
-    def dead_letters(self) -> str | None:
-        return next((one.dead_letters for one in self.topics if one.dead_letters), None)
+    def dead_letters(self) -> list[str]:
+        """Return the topics of dead letters; several sources may share one."""
+        return list(dict.fromkeys(one.dead_letters for one in self.topics if one.dead_letters))

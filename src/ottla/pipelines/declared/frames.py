@@ -1,32 +1,25 @@
-"""Topics and files as frames: what `source:` and `sink:` say, put to work on Spark."""
+"""Topics and files as frames: runs `source:` and `sink:` on Spark."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
-from ottla.pipelines.declared.declaration import FileSource, TopicSink, TopicSource
+from ottla.pipelines.declared.declaration import (
+    ORIGIN_COLUMNS,
+    RAW_COLUMNS,
+    FileSource,
+    TopicSink,
+    TopicSource,
+)
 from ottla.pipelines.declared.sources import reader_options
-from ottla.pipelines.errors import StepFailed
 from ottla.pipelines.progress import ROWS_IN
 
 if TYPE_CHECKING:
     from pyspark.sql import Column, DataFrame, SparkSession
 
-RAW_COLUMNS = (
-    *("key", "value", "headers", "timestamp"),
-    *("topic", "partition", "offset", "timestampType"),
-)
 WRITTEN_COLUMNS = ("key", "value", "headers", "timestamp")
-"""Of a raw frame: topic, partition and offset are those that it was read from."""
-ORIGIN_COLUMNS = {
-    "_key": "cast(key as string)",
-    "_topic": "topic",
-    "_partition": "partition",
-    "_offset": "offset",
-    "_timestamp": "timestamp",
-    "_headers": "headers",
-}
+"""Columns of a raw frame that are written; topic, partition and offset are its origin."""
 _PARSED, _CORRUPT = "__parsed", "__corrupt"
 SHOWN_CHARACTERS = 200
 
@@ -37,7 +30,7 @@ def read_topics(
     connection: Mapping[str, str],
     between: Mapping[str, str] | None = None,
 ) -> DataFrame:
-    """The stream, or with `between` (options of offsets) the records there as a batch."""
+    """Return the stream, or with `between` (offset options) the records there as a batch."""
     options = reader_options(source, dict(connection))
     if between is None:
         return spark.readStream.format("ottla").options(**options).load()
@@ -57,8 +50,16 @@ def read_files(spark: SparkSession, source: FileSource) -> DataFrame:
     return (reader.schema(source.schema) if source.schema else reader).load(source.path)
 
 
+def counted(frame: DataFrame, source: TopicSource) -> DataFrame:
+    """Count the rows of a source. With dead letters Spark reads it twice, once for good and once
+    for bad records, and would count its rows twice."""
+    from pyspark.sql import functions as F
+
+    return frame.observe(f"{ROWS_IN}.{source.view}", F.count(F.lit(1)).alias("rows"))
+
+
 def parsed(frame: DataFrame, source: TopicSource) -> tuple[DataFrame, DataFrame | None]:
-    """Columns by the schema, and the records that do not fit it if they are to be kept."""
+    """Return columns by the schema, and the records that do not fit it, if they are to be kept."""
     from pyspark.sql import functions as F
 
     if source.format == "bytes":
@@ -79,8 +80,7 @@ def parsed(frame: DataFrame, source: TopicSource) -> tuple[DataFrame, DataFrame 
         case "skip" | "dead-letters":
             if source.bad_values == "dead-letters":
                 letters = marked.where(is_bad)
-                # Spark reads the source for each of the two, and counts its rows twice.
-                marked = marked.observe(ROWS_IN, F.count(F.lit(1)).alias("rows"))
+                marked = counted(marked, source)
             marked = marked.where(~is_bad)
     return _unfolded(marked), letters
 
@@ -112,7 +112,7 @@ def _unfolded(marked: DataFrame) -> DataFrame:
 
 
 def to_records(frame: DataFrame, sink: TopicSink) -> DataFrame:
-    """Columns of the sink: as they are if the frame has such, else all of them as JSON."""
+    """Return the columns of the sink: unchanged if the frame has them, else all columns as JSON."""
     from pyspark.sql import functions as F
 
     is_raw = sink.format == "raw" or (sink.format is None and _looks_raw(frame))
@@ -127,7 +127,7 @@ def _as_they_are(frame: DataFrame) -> dict[str, Column]:
 
     if "value" not in frame.columns:
         there = ", ".join(frame.columns)
-        raise StepFailed("sink", f"format raw wants a column `value`; there are {there}")
+        raise ValueError(f"format raw wants a column `value`; there are {there}")
     return {name: F.col(name) for name in WRITTEN_COLUMNS if name in frame.columns}
 
 
@@ -136,7 +136,7 @@ def _folded(frame: DataFrame) -> dict[str, Column]:
 
     plain = [f"`{name}`" for name in frame.columns if name not in ORIGIN_COLUMNS]
     if not plain:
-        raise StepFailed("sink", "no column is left to write")
+        raise ValueError("no column is left to write")
     columns = {"value": F.to_json(F.struct(*plain), {"ignoreNullFields": "false"})}
     for name in ("_key", "_headers", "_timestamp"):
         if name in frame.columns:
@@ -150,7 +150,7 @@ def _looks_raw(frame: DataFrame) -> bool:
 
 
 def to_letters(bad: DataFrame, topic: str) -> DataFrame:
-    """Records that could not be parsed, as they came, with headers that say where from."""
+    """Return records that could not be parsed, unchanged, with headers that say where from."""
     from pyspark.sql import functions as F
 
     origin = F.expr(

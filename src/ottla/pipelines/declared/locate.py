@@ -1,8 +1,8 @@
-"""Which record made a batch fail, and in which step: found by trying halves of the batch again.
+"""Finds the record and the step that made a batch fail, by running halves of the batch again.
 
-Spark says what went wrong and not with what. A declared pipeline can be run over any range of
-offsets as a batch, whose result goes nowhere; so a failing range is cut in halves until one record
-is left, and then the steps are tried one after the other on it.
+Spark reports the error but not the record. A declared pipeline can be run over any range of offsets
+as a batch whose result is dropped. So a failing range is halved until one record is left, and then
+the steps are tried one by one on it.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession
 
 TIME_MAX_S = 60.0
-"""For the search, which takes some twenty tries for a million records."""
+"""Limit of the search, which takes some twenty runs for a million records."""
 _COMMITTED = re.compile(r"^Current Committed Offsets: \{(?:[^{]*?: (\{.*\}))?\}$", re.M)
 _AVAILABLE = re.compile(r"^Current Available Offsets: \{(?:[^{]*?: (\{.*\}))?\}$", re.M)
 
@@ -31,7 +31,7 @@ Ranges = dict[Place, tuple[int, int]]
 
 
 def batch_ranges(text: str) -> Ranges:
-    """What the failed batch was to read, from the text of Spark's exception; earliest is -2."""
+    """Return what the failed batch was to read, from Spark's exception text; earliest is -2."""
     ends = _offsets(_AVAILABLE, text)
     starts = _offsets(_COMMITTED, text)
     return {
@@ -52,7 +52,7 @@ def _offsets(pattern: re.Pattern[str], text: str) -> dict[Place, int]:
 
 
 def first_of(ranges: Ranges, count: int) -> Ranges:
-    """The first `count` offsets, partition after partition."""
+    """Return the first `count` offsets, partition after partition."""
     found: Ranges = {}
     for place, (start, end) in sorted(ranges.items()):
         taken = min(end - start, count)
@@ -67,7 +67,7 @@ def size(ranges: Ranges) -> int:
 
 
 def without_first(ranges: Ranges, count: int) -> Ranges:
-    """What is left after the first `count` offsets."""
+    """Return what is left after the first `count` offsets."""
     found: Ranges = {}
     for place, (start, end) in sorted(ranges.items()):
         skipped = min(end - start, count)
@@ -80,8 +80,8 @@ def without_first(ranges: Ranges, count: int) -> Ranges:
 def narrowed(
     ranges: Ranges, fails: Callable[[Ranges], bool], is_late: Callable[[], bool]
 ) -> Ranges:
-    """The first offset that fails; those it is among, if time runs out."""
-    fewest, most = 0, size(ranges)  # none do not fail, all do
+    """Return the first offset that fails, or the range it is in, if time runs out."""
+    fewest, most = 0, size(ranges)  # no records do not fail, all records do
     while most - fewest > 1 and not is_late():
         middle = (fewest + most) // 2
         if fails(first_of(ranges, middle)):
@@ -92,7 +92,7 @@ def narrowed(
 
 
 def as_options(ranges: Ranges) -> dict[str, str]:
-    """As the source's batch options want them."""
+    """Return the ranges as options of a batch read."""
     topics: dict[str, dict[str, tuple[int, int]]] = {}
     for (topic, index), limits in ranges.items():
         topics.setdefault(topic, {})[str(index)] = limits
@@ -102,7 +102,7 @@ def as_options(ranges: Ranges) -> dict[str, str]:
         ),
         "startingOffsets": json.dumps(_side(topics, 0)),
         "endingOffsets": json.dumps(_side(topics, 1)),
-        "failOnDataLoss": "false",  # what retention has removed since cannot have failed
+        "failOnDataLoss": "false",  # records that retention has removed since cannot have failed
     }
 
 
@@ -116,7 +116,7 @@ def _side(
 
 
 def in_words(ranges: Ranges) -> str:
-    """`orders-0@17`, or `orders-0@17..42` for more than one."""
+    """Return `orders-0@17`, or `orders-0@17..42` for more than one."""
     return ", ".join(
         f"{topic}-{index}@{start}" + (f"..{end - 1}" if end - start > 1 else "")
         for (topic, index), (start, end) in sorted(ranges.items())
@@ -130,7 +130,7 @@ class Locator:
         self._deadline = 0.0
 
     def explain(self, text: str) -> PipelineError | None:
-        """The error with step and record, or None if that cannot be found out."""
+        """Return the error with step and record, or None if they cannot be found."""
         gist = query_error(text)
         if record := record_in(gist):
             return StepFailed("source", gist, record)

@@ -1,6 +1,6 @@
-"""YAML whose values know their place, so that every complaint can name file, line and path.
+"""YAML whose values know their place, so that every error can name file, line and path.
 
-Read by PyYAML's safe rules and no others: a file can make texts, numbers, lists and mappings.
+Only PyYAML's safe rules apply: a file can contain texts, numbers, lists and mappings.
 """
 
 from __future__ import annotations
@@ -17,13 +17,18 @@ from ottla.pipelines.errors import InvalidFile
 
 DEPTH_MAX = 20
 FILE_BYTES_MAX = 1 << 20
+VALUES_MAX = 10_000
+"""The most values in a file. An alias counts as all the values it stands for, because aliases of
+aliases grow exponentially."""
+_MERGE = "tag:yaml.org,2002:merge"
 
 
 @dataclass(frozen=True)
 class Node:
     """A value: None, bool, int, float, str, list of nodes, or mapping of texts to nodes.
 
-    `base` is the folder that relative paths of data start from."""
+    `base` is the folder at which relative paths of data start.
+    """
 
     value: Any
     file: Path
@@ -40,7 +45,7 @@ class Node:
         return self.value.strip()
 
     def texts(self, what: str = "a text or a list of texts") -> list[str]:
-        """One text, or a list of them that is not empty."""
+        """Return one text as a list, or a non-empty list of texts."""
         if isinstance(self.value, list) and self.value:
             return [each.text() for each in self.value]
         return [self.text(what)]
@@ -52,7 +57,7 @@ class Node:
         return str(self.value)
 
     def flat(self) -> str:
-        """A text, number or truth as Spark wants its options: all of them are texts."""
+        """Return a text, number or boolean as text, as Spark wants its options."""
         if isinstance(self.value, bool):
             return str(self.value).lower()
         if not isinstance(self.value, str | int | float):
@@ -60,7 +65,7 @@ class Node:
         return str(self.value)
 
     def mapping(self, allowed: Iterable[str] | None = None) -> dict[str, Node]:
-        """The fields; with `allowed`, no others than these."""
+        """Return the fields; with `allowed`, only these are allowed."""
         if not isinstance(self.value, dict):
             self.fail(f"wants a mapping, not {self._shown()}")
         names = None if allowed is None else list(allowed)
@@ -91,7 +96,7 @@ def _hint(given: object, names: list[str]) -> str:
 
 
 def load(file: Path, base: Path | None = None) -> Node:
-    """The whole file as one node; `base` is its own folder if not said."""
+    """Load the whole file as one node; `base` defaults to its folder."""
     try:
         raw = file.read_bytes()
     except OSError as error:
@@ -111,23 +116,35 @@ def load(file: Path, base: Path | None = None) -> Node:
         raise InvalidFile(file, mark.line + 1 if mark else None, "", problem) from error
     except (yaml.YAMLError, UnicodeDecodeError) as error:
         raise InvalidFile(file, None, "", f"is no YAML: {error}") from error
+    except RecursionError as error:
+        raise InvalidFile(file, None, "", "is nested too deeply") from error
     finally:
         if loader is not None:
             loader.dispose()
 
 
 class _Marker:
-    """Turns PyYAML's nodes into ours."""
+    """Converts PyYAML's nodes to `Node`."""
 
     def __init__(self, file: Path, loader: yaml.SafeLoader, base: Path) -> None:
         self._file = file
         self._base = base
         self._loader = loader
+        self._values = 0
 
     def node(self, found: yaml.Node, path: str, depth: int) -> Node:
         line = found.start_mark.line + 1
         if depth > DEPTH_MAX:
             raise InvalidFile(self._file, line, path, "is nested too deeply")
+        self._values += 1
+        if self._values > VALUES_MAX:
+            raise InvalidFile(
+                self._file,
+                line,
+                path,
+                f"the file has more than {VALUES_MAX} values, counting each alias as what it "
+                "stands for: use fewer aliases",
+            )
         return Node(self._value(found, path, depth), self._file, line, path, self._base)
 
     def _value(self, found: yaml.Node, path: str, depth: int) -> Any:
@@ -139,11 +156,18 @@ class _Marker:
                 ]
             case yaml.MappingNode():
                 return self._mapping(found, path, depth)
-        return self._loader.construct_object(found, deep=True)
+        try:
+            return self._loader.construct_object(found, deep=True)
+        except ValueError as error:  # for example a date in month 13
+            raise InvalidFile(self._file, found.start_mark.line + 1, path, str(error)) from error
 
     def _mapping(self, found: yaml.MappingNode, path: str, depth: int) -> dict[str, Node]:
         fields: dict[str, Node] = {}
+        merged: dict[str, Node] = {}
         for key, value in found.value:
+            if key.tag == _MERGE:
+                merged = {**self._merged(value, path, depth), **merged}
+                continue
             name = key.value if isinstance(key, yaml.ScalarNode) else "?"
             place = f"{path}.{name}" if path else name
             if name in fields:
@@ -152,4 +176,13 @@ class _Marker:
                 )
             node = self.node(value, place, depth + 1)
             fields[name] = replace(node, line=key.start_mark.line + 1)
-        return fields
+        return {**merged, **fields}
+
+    def _merged(self, value: yaml.Node, path: str, depth: int) -> dict[str, Node]:
+        """Return the fields from `<<: *anchor` or `<<: [*one, *other]`; the first one wins."""
+        several = value.value if isinstance(value, yaml.SequenceNode) else [value]
+        found: dict[str, Node] = {}
+        for each in several:
+            node = self.node(each, path, depth + 1)
+            found = {**node.mapping(), **found}
+        return found

@@ -1,4 +1,4 @@
-"""A YAML file as a declaration, or an error that names its line and what is allowed there."""
+"""Reads a YAML file as a declaration; errors name the line and what is allowed there."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ ROOT_FIELDS = (
 
 
 def read_declaration(file: Path, base: Path | None = None) -> Declaration:
-    """Relative paths of data start from `base`, which is the file's own folder if not said."""
+    """Read a file. Relative paths of data start at `base`, by default the file's folder."""
     whole = load(file, base)
     root = whole.mapping(ROOT_FIELDS)
     sink = read_sink(root, whole)
@@ -53,7 +53,7 @@ def _spark(node: Node | None) -> dict[str, str]:
 
 
 def _connection(node: Node | None) -> dict[str, str]:
-    """`bootstrap.servers` and other settings of Kafka's clients, by Kafka's names."""
+    """Return `bootstrap.servers` and other settings of Kafka's clients, in Kafka's names."""
     from ottla.spark.client_options import admin_options
 
     if node is None:
@@ -68,12 +68,10 @@ def _connection(node: Node | None) -> dict[str, str]:
 def _check_dead_letters(found: Declaration, root: dict[str, Node]) -> None:
     if found.dead_letters and isinstance(found.sink, FileSink):
         root["sink"].fail("dead letters are written with the results, and so want a topic here")
-    if found.dead_letters and len(found.topics) > 1:
-        root["sources"].fail("dead letters want a single topic source")
 
 
 def _check_views(found: Declaration, root: dict[str, Node]) -> None:
-    """Several sources and no step would leave all but one unused."""
+    """Check views: several sources without an sql step would leave all but one unused."""
     if len(found.sources) > 1 and not (found.steps and found.steps[0].kind == "sql"):
         root["sources"].fail(
             "several sources want an `sql:` step first, which brings them together"

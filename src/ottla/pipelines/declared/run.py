@@ -1,4 +1,4 @@
-"""A declaration on Spark: sources, steps one after the other, and the query that writes."""
+"""Runs a declaration on Spark: sources, steps one after the other, and the query that writes."""
 
 from __future__ import annotations
 
@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 
 class DeclaredPipeline:
-    """`folders`: where Python steps import from."""
+    """Runs a declaration. Python steps import from `folders`."""
 
     def __init__(self, declaration: Declaration, context: Context, folders: list[Path]) -> None:
         self.declaration = declaration
@@ -37,25 +37,35 @@ class DeclaredPipeline:
         self._folders = folders
 
     def start(self, spark: SparkSession) -> StreamingQuery:
+        writer = self.written(spark)
+        with _blamed("sink", "sink", self.declaration.sink.line):
+            return writer.start()
+
+    def written(self, spark: SparkSession) -> DataStreamWriter:
+        """Return the whole query, ready to start; Spark has checked its columns."""
         frame, letters = self.opened(spark)
         for step in self.declaration.steps:
             frame = self.applied(spark, frame, step)
-        with _blamed("sink"):
-            return self._written(_counted(frame), letters).start()
+        with _blamed("sink", "sink", self.declaration.sink.line):
+            return self._written(_counted(frame), letters)
 
     def opened(
         self, spark: SparkSession, between: Mapping[str, str] | None = None
     ) -> tuple[DataFrame, DataFrame | None]:
-        """Makes the views; the frame of the last source, and the records it could not parse."""
-        found: tuple[DataFrame, DataFrame | None] | None = None
+        """Create the views; return the frame of the last source, and the dead letters of all."""
+        found: DataFrame | None = None
+        letters: DataFrame | None = None
         for source in self.declaration.sources:
-            with _blamed(f"source {source.view!r} (line {source.line})"):
-                opened = self._frame(spark, source, between)
-                opened[0].createOrReplaceTempView(source.view)
+            label = f"source {source.view!r} (line {source.line})"
+            with _blamed(label, f"sources.{source.view}", source.line):
+                frame, bad = self._frame(spark, source, between)
+                frame.createOrReplaceTempView(source.view)
             if found is None or isinstance(source, TopicSource):
-                found = opened
+                found = frame
+            if bad is not None:
+                letters = bad if letters is None else letters.unionByName(bad)
         assert found is not None, "a declaration has a source"
-        return found
+        return found, letters
 
     def _frame(
         self, spark: SparkSession, source: Any, between: Mapping[str, str] | None
@@ -64,7 +74,11 @@ class DeclaredPipeline:
             return frames.read_files(spark, source), None
         connection = {**self._context.connection}
         frame = frames.read_topics(spark, self._from_earliest(source), connection, between)
-        return frames.parsed(frame, source)
+        good, bad = frames.parsed(frame, source)
+        if bad is None or source.dead_letters is None:
+            is_counted = bool(self.declaration.dead_letters) and between is None
+            return (frames.counted(good, source) if is_counted else good), None
+        return good, frames.to_letters(bad, self._context.topic(source.dead_letters))
 
     def _from_earliest(self, source: TopicSource) -> TopicSource:
         from dataclasses import replace
@@ -72,8 +86,8 @@ class DeclaredPipeline:
         return replace(source, starting=self._context.starting(source.starting))
 
     def applied(self, spark: SparkSession, frame: DataFrame, step: Step) -> DataFrame:
-        """The frame after a step, which is also the view `input` and one by the step's name."""
-        with _blamed(step.label):
+        """Return the frame after a step; it becomes the views `input` and that of its name."""
+        with _blamed(step.label, step.where, step.line):
             made = self._apply(spark, frame, step)
             made.createOrReplaceTempView(ONLY_VIEW)
             if step.name:
@@ -133,18 +147,16 @@ class DeclaredPipeline:
     def _with_letters(
         self, records: DataFrame, sink: TopicSink, letters: DataFrame | None
     ) -> DataFrame:
-        """Results and dead letters as one frame, and so in one transaction."""
+        """Combine results and dead letters in one frame, and so in one transaction."""
         from pyspark.sql import functions as F
 
         if letters is None:
             return records
-        assert self.declaration.dead_letters is not None, "letters go somewhere"
-        bad = frames.to_letters(letters, self._context.topic(self.declaration.dead_letters))
         good = records.withColumn("topic", F.lit(self._context.topic(sink.topic)))
         good = good.withColumn("value", F.expr("cast(value as binary)"))
         if "key" in good.columns:
             good = good.withColumn("key", F.expr("cast(key as binary)"))
-        return good.unionByName(bad, allowMissingColumns=True)
+        return good.unionByName(letters, allowMissingColumns=True)
 
     def _to_topic(self, records: DataFrame, sink: TopicSink, *, routed: bool) -> DataStreamWriter:
         options = {**self._context.connection, **sink.options}
@@ -156,15 +168,15 @@ class DeclaredPipeline:
 
 
 def _counted(frame: DataFrame) -> DataFrame:
-    """Spark tells how many rows came out of few sinks: so they are counted on the way."""
+    """Count the rows on the way out, because Spark reports them only for few sinks."""
     from pyspark.sql import functions as F
 
     return frame.observe(ROWS_OUT, F.count(F.lit(1)).alias("rows"))
 
 
 def _upserts(options: Mapping[str, str]) -> Any:
-    """Spark has no sink for updates but a function; by its id and number a batch is written once,
-    however often Spark runs it."""
+    """Return a function that writes updates: Spark has no other sink for them. Query id and batch
+    number ensure that a batch is written once, however often Spark runs it."""
 
     def write(batch: DataFrame, number: int) -> None:
         context = batch.sparkSession.sparkContext
@@ -176,14 +188,18 @@ def _upserts(options: Mapping[str, str]) -> Any:
 
 
 class _blamed:
-    """What Spark or a user's function refuses is told as the fault of `step`."""
+    """Turns an error of Spark or of a user's function into the failure of a step."""
 
-    def __init__(self, step: str) -> None:
+    def __init__(self, step: str, where: str, line: int) -> None:
         self._step = step
+        self._where = where
+        self._line = line
 
     def __enter__(self) -> None:
         return None
 
     def __exit__(self, kind: Any, error: BaseException | None, trace: Any) -> None:
         if isinstance(error, Exception) and not isinstance(error, StepFailed):
-            raise StepFailed(self._step, first_line(error)) from error
+            raise StepFailed(
+                self._step, first_line(error), where=self._where, line=self._line
+            ) from error

@@ -1,6 +1,6 @@
-"""Schemas as Spark's DDL writes them, checked without Spark: `account string, tags array<string>`.
+"""Checks schemas in Spark's DDL without Spark: `account string, tags array<string>`.
 
-Spark starts in seconds and names neither file nor line; a slip of the pen is found here at once.
+Spark starts in seconds and names neither file nor line; here a typing error is found at once.
 """
 
 from __future__ import annotations
@@ -8,6 +8,10 @@ from __future__ import annotations
 import difflib
 import re
 from collections.abc import Callable
+from typing import TypeAlias
+
+Shape: TypeAlias = "dict[str, Shape] | None"
+"""The fields of a row, by name; None for everything else."""
 
 TYPES = {
     *("boolean", "byte", "tinyint", "short", "smallint", "int", "integer", "long", "bigint"),
@@ -19,17 +23,16 @@ _NAME = re.compile(r"`.+`|[^\W\d]\w*", re.DOTALL)
 
 
 class InvalidSchema(ValueError):
-    """Says what is wrong and where."""
+    """The message says what is wrong and where."""
 
 
-def check_schema(text: str) -> list[str]:
-    """The names of the columns, or InvalidSchema."""
-    parser = _Parser(text)
-    names = parser.fields(end=None)
-    lowered = [name.lower() for name in names]
+def parse_schema(text: str) -> dict[str, Shape]:
+    """Return the columns, or raise InvalidSchema."""
+    found = _Parser(text).fields(end=None)
+    lowered = [name.lower() for name, _ in found]
     if twice := next((name for name in lowered if lowered.count(name) > 1), None):
         raise InvalidSchema(f"column {twice!r} is there twice")
-    return names
+    return dict(found)
 
 
 class _Parser:
@@ -37,7 +40,7 @@ class _Parser:
         self._tokens = _TOKEN.findall(text)
         self._at = 0
 
-    def fields(self, end: str | None) -> list[str]:
+    def fields(self, end: str | None) -> list[tuple[str, Shape]]:
         names = [self._field()]
         while self._peek() == ",":
             self._next()
@@ -47,20 +50,20 @@ class _Parser:
             raise InvalidSchema(f"{expected} is missing before {self._peek()!r}")
         return names
 
-    def _field(self) -> str:
+    def _field(self) -> tuple[str, Shape]:
         name = self._next()
         if name is None or not _NAME.fullmatch(name):
             raise InvalidSchema(f"wants `name type, name type...`, and {name!r} is no name")
         if self._peek() == ":":
             self._next()
-        self._type(name)
+        shape = self._type(name)
         if (self._peek() or "").lower() == "not":
             self._at += 2
         if (self._peek() or "").lower() == "comment":
             raise InvalidSchema("comments have no place in it")
-        return name.strip("`")
+        return name.strip("`"), shape
 
-    def _type(self, column: str) -> None:
+    def _type(self, column: str) -> Shape:
         name = (self._next() or "").lower()
         match name:
             case "array":
@@ -68,11 +71,15 @@ class _Parser:
             case "map":
                 self._within("<", ">", lambda: self._pair(column))
             case "struct":
-                self._within("<", None, lambda: self.fields(end=">"))
+                self._take("<")
+                found = self.fields(end=">")
+                self._take(">")
+                return dict(found)
             case "decimal" | "dec" | "numeric" if self._peek() == "(":
                 self._within("(", ")", self._numbers)
             case _ if name not in TYPES:
                 raise InvalidSchema(f"column {column!r}: {self._unknown(name)}")
+        return None
 
     def _unknown(self, name: str) -> str:
         if not name:
@@ -90,10 +97,10 @@ class _Parser:
         while self._peek() not in (")", None):
             self._next()
 
-    def _within(self, opening: str, closing: str | None, inner: Callable[[], object]) -> None:
+    def _within(self, opening: str, closing: str, inner: Callable[[], object]) -> None:
         self._take(opening)
         inner()
-        self._take(closing or ">")
+        self._take(closing)
 
     def _take(self, wanted: str) -> None:
         if (found := self._next()) != wanted:

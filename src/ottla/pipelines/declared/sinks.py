@@ -1,4 +1,4 @@
-"""Reading `sink:`: a topic, or files that Spark's own sink writes exactly once."""
+"""Reads `sink:`: a topic, or files that Spark's own sink writes exactly once."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Reading `source:` and `sources:`."""
+"""Reads `source:` and `sources:`."""
 
 from __future__ import annotations
 
@@ -127,7 +127,7 @@ def _partitions(node: Node) -> dict[str, list[int]]:
 
 
 def _starting(node: Node) -> str:
-    """earliest, latest, or offsets by topic and partition."""
+    """Return earliest, latest, or offsets by topic and partition."""
     if not isinstance(node.value, dict):
         return node.choice(("earliest", "latest"))
     offsets = {
@@ -146,13 +146,13 @@ def _bad_values(node: Node, given: dict[str, Node]) -> tuple[BadValues, str | No
 
 
 def _checked(node: Node, source: TopicSource) -> TopicSource:
-    """By the source's own rules, with an address if none is given here."""
+    """Check with the rules of the source, with an address if none is given here."""
     fields.check(node, lambda: stream_options(reader_options(source, {})))
     return source
 
 
 def reader_options(source: TopicSource, connection: dict[str, str]) -> dict[str, str]:
-    """All options of the reader; those of the source itself win."""
+    """Return all options of the reader; the source's own override the others."""
     return {
         "kafka.bootstrap.servers": "localhost:9092",
         "includeHeaders": "true",

@@ -1,4 +1,4 @@
-"""Reading `steps:`: a list of mappings with one kind each, and a name if it is to be a view."""
+"""Reads `steps:`: a list of mappings with one kind each, and a name if it is to be a view."""
 
 from __future__ import annotations
 
@@ -53,7 +53,7 @@ def _arguments(kind: str, node: Node) -> tuple[str, ...]:
 
 
 def _watermark(node: Node) -> tuple[str, str]:
-    """`{column: at, delay: 10 seconds}`"""
+    """Read `{column: at, delay: 10 seconds}`."""
     given = node.mapping(("column", "delay"))
     for name in ("column", "delay"):
         if name not in given:
@@ -62,7 +62,7 @@ def _watermark(node: Node) -> tuple[str, str]:
 
 
 def _function(node: Node) -> tuple[Path, tuple[str]]:
-    """`file.py:function`, looked up without running the file."""
+    """Read `file.py:function`, and look it up without running the file."""
     name, colon, function = node.text("FILE.py:FUNCTION").rpartition(":")
     if not colon or not name.endswith(".py") or not function.isidentifier():
         node.fail(f"wants FILE.py:FUNCTION, not {node.value!r}")
@@ -81,7 +81,7 @@ def _function(node: Node) -> tuple[Path, tuple[str]]:
 
 
 def top_level_names(module: ast.Module) -> set[str]:
-    """Functions, and what is assigned: a function may be made by another."""
+    """Return functions and assigned names: a function may be created by another."""
     names: set[str] = set()
     for each in module.body:
         match each:

@@ -1,1 +1,1 @@
-"""Rows of Spark into topics, exactly once: `docs/decisions/0009-exactly-once-sink.md` says how."""
+"""Writes rows of Spark to topics, exactly once: see `docs/decisions/0009-exactly-once-sink.md`."""

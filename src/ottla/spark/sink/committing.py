@@ -1,15 +1,15 @@
-"""How a driver ends a write: the steps, in an order in which any of them may be the last.
+"""How a driver ends a write, in steps. The driver may die after any of them.
 
-    fence     become the one driver of the application
-    newest    the newest decision: from here on it is the newest until somebody else fences
-    check     all own transactions are open still
-    record    the decision, in a transaction that a fenced driver cannot commit
-    commit    the transactions that the decision names
-    mark      note that this is done, for those who come when brokers have forgotten
-    sweep     abort what no decision will ever name
+    fence   become the only driver of the application
+    newest  read the newest decision: it stays the newest until somebody else fences
+    check   all own transactions are still open
+    record  write the decision, in a transaction that a fenced driver cannot commit
+    commit  commit the transactions that the decision names
+    mark    note that this is done, for readers after brokers have forgotten the transactions
+    sweep   abort transactions that no decision will ever name
 
-Whoever runs the version again after a crash comes to the same end. The steps are those of a
-`Ledger`: of brokers in `ledger.py`, and of a model of them in the tests.
+A driver that runs the version again after a crash gets the same result. The steps are those of a
+`Ledger`: that of brokers is in `ledger.py`, a model of it in the tests.
 """
 
 from __future__ import annotations
@@ -51,38 +51,38 @@ log = logging.getLogger("ottla.spark")
 
 
 class Ledger(Protocol):
-    """What the steps ask of brokers, for one application."""
+    """The steps' requests to brokers, for one application."""
 
     async def fence(self) -> None: ...
 
     async def newest(self) -> Head:
-        """`NOTHING` if nothing is decided."""
+        """Return the newest decision; `NOTHING` if nothing is decided."""
         ...
 
     async def parts_of(self, head: Head) -> tuple[Part, ...] | None:
-        """None if the record of the decision is not there any more."""
+        """Return the parts; None if the record of the decision no longer exists."""
         ...
 
     async def gone(self, parts: Sequence[Part]) -> list[Part]:
-        """Those that are not open any more."""
+        """Return those that are no longer open."""
         ...
 
     async def record(self, decision: Decision) -> None:
-        """Raises, and nothing has happened, if another driver has fenced this one."""
+        """Record a decision. If another driver has fenced this one, raise without any effect."""
         ...
 
     async def commit(self, parts: Sequence[Part]) -> dict[Part, Outcome]: ...
 
     async def abort(self, prepared: Iterable[Part | Open]) -> None:
-        """Those that are open; what has ended, however, is left so."""
+        """Abort those that are open; leave those that have ended as they are."""
         ...
 
     async def note(self, head: Head) -> None:
-        """Something new about the decision that was recorded last. Raises like `record`."""
+        """Note something new about the decision that was recorded last. Raises like `record`."""
         ...
 
     async def listed(self, besides: Collection[Part]) -> list[Open]:
-        """The open transactions of the application's tasks, but these."""
+        """Return the open transactions of the application's tasks, except these."""
         ...
 
 
@@ -97,7 +97,7 @@ async def commit(ledger: Ledger, write: Write, policy: LostPolicy) -> None:
         return
     if verdict is Verdict.PASSED:
         await ledger.abort(write.parts)
-        if head.finished:  # else somebody is about to commit what is open
+        if head.finished:  # otherwise another driver is about to commit the open ones
             await _sweep(ledger, head, ())
         return
     parts = await ledger.parts_of(head)
@@ -110,8 +110,8 @@ async def commit(ledger: Ledger, write: Write, policy: LostPolicy) -> None:
 
 
 async def abort(ledger: Ledger, write: Write) -> None:
-    """Undo a write that failed, unless it was decided before it did: then see it through, as far
-    as that is possible. What is left is for the next run."""
+    """Undo a write that failed, unless it was decided before: then complete it as far as possible.
+    The rest is left to the next run."""
     await ledger.fence()
     head = await ledger.newest()
     verdict = judge(head, write)
@@ -127,10 +127,13 @@ async def abort(ledger: Ledger, write: Write) -> None:
 
 
 async def _give_up(ledger: Ledger, head: Head, write: Write) -> None:
-    """Tasks that nobody hears of any more have open transactions, too. Whichever is opened after
-    the list was made is of a task that sees the first note. Another driver may want to decide on
-    what is listed: it did not before the second note was written, as it would have had to fence
-    this one, and will not after that, as its tasks had not seen the note when they began."""
+    """Abort the open transactions of this version, also those of tasks that no longer report.
+
+    A transaction that is opened after the list was made belongs to a task that sees the first note.
+    Another driver may want to decide on listed transactions. It did not do so before the second
+    note was written, because it would have had to fence this driver. It will not do so afterwards,
+    because its tasks had not seen the note when they began.
+    """
     first = gave_up(head, write.version)
     await ledger.note(first)
     junk = leftovers(await ledger.listed(()), write.turn)
@@ -139,8 +142,8 @@ async def _give_up(ledger: Ledger, head: Head, write: Write) -> None:
 
 
 async def finish(ledger: Ledger, version: int) -> Head:
-    """Before a write is planned: commit what was decided about this version, if it was, and say
-    what is the newest decision now."""
+    """Before a write is planned, commit what was decided about this version, if anything; return
+    the newest decision."""
     await ledger.fence()
     head = await ledger.newest()
     if head.version != version or head.finished:
@@ -151,7 +154,7 @@ async def finish(ledger: Ledger, version: int) -> Head:
     return replace(head, finished=True)
 
 
-# A write that nobody can run again: there is nothing to decide, and no other driver
+# A write that nobody can run again: there is nothing to decide, and no other driver.
 
 
 async def commit_all(ledger: Ledger, write: Write) -> None:
@@ -173,7 +176,8 @@ async def abort_all(ledger: Ledger, write: Write) -> None:
 
 
 async def _end_stragglers(ledger: Ledger, head: Head) -> None:
-    """Whichever transaction is opened after the list was made is of a task that sees the note."""
+    """Abort open transactions. One that is opened after the list was made belongs to a task that
+    sees the note."""
     await ledger.fence()
     await ledger.note(head)
     await ledger.abort(await ledger.listed(()))
@@ -206,7 +210,7 @@ async def _commit_or_raise(ledger: Ledger, write: Write, parts: tuple[Part, ...]
 async def _instead(
     ledger: Ledger, write: Write, parts: tuple[Part, ...] | None, policy: LostPolicy
 ) -> tuple[Part, ...] | None:
-    """What to decide on now, if the decision there is cannot be seen through."""
+    """Return the parts of a new decision, if the existing one cannot be completed."""
     if parts is not None:
         return replacement(write, await ledger.commit(parts), policy)
     if policy == "fail":
@@ -227,8 +231,8 @@ async def _tidy(ledger: Ledger, head: Head, parts: tuple[Part, ...]) -> None:
 
 
 async def _mark(ledger: Ledger, head: Head) -> None:
-    """The rows are committed: whoever comes later would find that out by himself, only slower, as
-    long as the brokers remember the transactions."""
+    """Note that the rows are committed. A later driver would find out by itself, only more slowly
+    and as long as the brokers remember the transactions."""
     try:
         await ledger.note(replace(head, finished=True))
     except (ClientError, KafkaError) as error:
@@ -236,7 +240,7 @@ async def _mark(ledger: Ledger, head: Head) -> None:
 
 
 async def _sweep(ledger: Ledger, head: Head, named: tuple[Part, ...]) -> None:
-    """The rows are committed: what is left is tried again with the next version."""
+    """Abort leftovers. The rows are committed; what fails here is tried with the next version."""
     try:
         junk = leftovers(await ledger.listed(named), head.turn, named)
         if junk and (await ledger.newest()).serial == head.serial:

@@ -1,4 +1,4 @@
-"""The way from a worker process to the cluster, which many tasks and commits use in turn."""
+"""The connection from a worker process to the cluster, shared in turn by tasks and commits."""
 
 from __future__ import annotations
 
@@ -87,9 +87,9 @@ _kept: KeptClients[SinkConnection] = KeptClients()
 
 @contextmanager
 def connected(options: SinkOptions, *, is_first: bool = False) -> Iterator[SinkConnection]:
-    """A connection for a while; if something fails meanwhile, the next one is a new one.
+    """Yield a connection; if something fails while it is used, the next one is new.
 
-    `is_first`: nothing has been written yet, so that the address may be wrong.
+    `is_first`: nothing has been written yet, so the address may be wrong.
     """
     key = tuple(sorted(options.cluster_options.items()))
     with _kept.borrow(key, lambda: SinkConnection(options, is_first=is_first)) as connection:

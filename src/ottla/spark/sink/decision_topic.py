@@ -1,6 +1,6 @@
-"""The topic of decisions: made when it is missing, read where a decision is, searched for one.
+"""The topic of decisions: creates it if it is missing, reads a decision, searches for one.
 
-Compacted by application, so it holds little more than one record of each.
+It is compacted by application, so it holds little more than one record of each.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from ottla.client.consumer.consumer import Consumer
 
 PARTITION: Final = 0
-"""All are in one: the number of partitions may be changed by whoever likes to."""
+"""All decisions are in one partition, because anyone may change the number of partitions."""
 CONFIGS: Final = {
     "cleanup.policy": "compact",
     "segment.bytes": str(16 << 20),
@@ -31,7 +31,7 @@ READ_S: Final = 60
 
 
 async def ensure(cluster: Cluster, topic: str) -> None:
-    """Make the topic if there is none. Brokers are asked each time: it may have been deleted."""
+    """Create the topic if it is missing. Brokers are asked each time: it may have been deleted."""
     try:
         await cluster.topic(topic)
     except TopicMissing:
@@ -42,7 +42,8 @@ async def _create(cluster: Cluster, topic: str) -> None:
     try:
         await Admin.over(cluster).create_topic(topic, partitions=1, configs=CONFIGS)
     except KafkaError as error:
-        if error.code is not ErrorCode.TOPIC_ALREADY_EXISTS:  # another driver was quicker
+        # TOPIC_ALREADY_EXISTS: another driver was quicker.
+        if error.code is not ErrorCode.TOPIC_ALREADY_EXISTS:
             error.add_note(
                 f"The sink keeps its decisions in {topic!r}: make it with cleanup.policy=compact, "
                 "or name another topic in the option decisionsTopic"
@@ -52,7 +53,7 @@ async def _create(cluster: Cluster, topic: str) -> None:
 
 
 async def _appearance(cluster: Cluster, topic: str) -> None:
-    """Brokers get to know of a topic one after another, and after its creation was answered."""
+    """Wait until brokers know the topic: they learn of it one by one, after its creation."""
     pauses = cluster.backoff()
     while True:
         try:
@@ -65,8 +66,8 @@ async def _appearance(cluster: Cluster, topic: str) -> None:
 
 
 async def read(cluster: Cluster, topic: str, app: str, offset: int) -> Decision | None:
-    """The decision at an offset that was committed with it, so that it is committed, too: others
-    that are open before it need not be waited for. None if it is not there any more."""
+    """Return the decision at an offset; None if it no longer exists. The offset was committed
+    together with the decision, so open transactions before it need not be waited for."""
     if not await _is_there(cluster, topic):
         return None
     place = TopicPartition(topic, PARTITION)
@@ -82,7 +83,7 @@ async def read(cluster: Cluster, topic: str, app: str, offset: int) -> Decision 
 
 
 async def search(cluster: Cluster, topic: str, app: str) -> tuple[Decision, int] | None:
-    """The last one of an application, and where it is; reads all there is."""
+    """Return the last decision of an application and its offset; this reads the whole topic."""
     if not await _is_there(cluster, topic):
         return None
     place = TopicPartition(topic, PARTITION)
@@ -95,7 +96,7 @@ async def search(cluster: Cluster, topic: str, app: str) -> tuple[Decision, int]
 
 
 def _reader(cluster: Cluster, *, committed: bool) -> Consumer:
-    # Loaded when it is needed, which is after a crash: every worker of Spark would load it.
+    # Imported only when needed, which is after a crash: every worker of Spark would import it.
     from ottla.client.consumer.consumer import Consumer
 
     if committed:
@@ -114,7 +115,7 @@ async def _is_there(cluster: Cluster, topic: str) -> bool:
 
 
 async def _records_until(reader: Consumer, place: TopicPartition, end: int) -> list[AnyRecord]:
-    """All before `end`; what stands there may also be the end of a transaction, and no record."""
+    """Return all records before `end`. The last offset may be a transaction marker, no record."""
     found: list[AnyRecord] = []
     async with asyncio.timeout(READ_S):
         while await reader.position(place) < end:

@@ -1,8 +1,8 @@
-"""The rules of a decision: who may make one, what one already made means, and what is left over.
+"""The rules of decisions: who may make one, what an existing one means, and what is left over.
 
 Pure: nothing here asks a broker. A decision says, for one version of an application (a micro-batch,
-or a `txnVersion`), which transactions of tasks are its rows. Versions only grow, and whoever
-decides has fenced all others before looking: so what is read then cannot be overtaken.
+or a `txnVersion`), which transactions of tasks are its rows. Versions only grow, and a driver
+fences all others before it reads: so what it reads cannot become outdated.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from dataclasses import asdict, dataclass, replace
 from enum import Enum, auto
 from typing import Any, Literal, NamedTuple
 
-from ottla.client.producer.prepared import PreparedTransaction
+from ottla.client.producer.transactions.prepared import PreparedTransaction
 from ottla.spark.sink.errors import LostTransactions, RowsMissing
 from ottla.spark.sink.names import TaskId, slot_of
 
@@ -29,7 +29,7 @@ class Part(NamedTuple):
 
 
 class Open(NamedTuple):
-    """An open transaction that a list of all shows."""
+    """An open transaction from a list of all."""
 
     name: TaskId
     prepared: PreparedTransaction
@@ -37,20 +37,20 @@ class Open(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Head:
-    """What is known of the newest decision without its parts."""
+    """The newest decision without its parts."""
 
     version: int
     turn: int
-    """One more from version to version, also where these leave numbers out."""
+    """Counts versions: it grows by one with each, even if version numbers are skipped."""
     serial: int
-    """One more from decision to decision, also where a version is decided anew."""
+    """Counts decisions: it grows by one with each, even if a version is decided again."""
     run: str
     finished: bool = False
-    """All its transactions are committed."""
+    """True if all its transactions are committed."""
     given_up: int = -1
     """The version whose open transactions a driver aborted last, ..."""
     given_up_count: int = 0
-    """... and how often that has happened with any version."""
+    """... and how often that has happened, with any version."""
 
     def text(self) -> str:
         return json.dumps({"v": FORMAT, **asdict(self)}, separators=(",", ":"))
@@ -89,7 +89,7 @@ def _fields(text: str) -> dict[str, Any]:
 
 @dataclass(frozen=True, slots=True)
 class Write:
-    """What a driver has to commit."""
+    """A write that a driver has to commit."""
 
     app: str
     version: int
@@ -97,27 +97,27 @@ class Write:
     run: str
     parts: tuple[Part, ...]
     given_up_count: int = 0
-    """As the tasks knew it before they began."""
+    """The count that the tasks knew before they began."""
     complete: bool = True
-    """No task has left out its rows because it found the version decided."""
+    """True unless a task left out its rows because it found the version decided."""
     planned: bool = False
-    """The turn was the next one when the write was planned, and must still be: versions alone do
-    not tell, as they may leave out numbers."""
+    """True if the turn was the next one when the write was planned; it must still be. The version
+    does not show it, because versions may skip numbers."""
 
 
 class Verdict(Enum):
     DECIDE = auto()
     """Nothing is decided about this version."""
     FINISH = auto()
-    """It is decided, and perhaps not all of it committed."""
+    """It is decided, and perhaps not yet committed completely."""
     PASSED = auto()
-    """It is done, or so is a later one."""
+    """It is done, or a later version is."""
     OVERTAKEN = auto()
     """Another write of the application was decided since this one was planned."""
 
 
 NOTHING = Head(version=-1, turn=-1, serial=-1, run="")
-"""What is decided before anything is."""
+"""The state before the first decision."""
 
 
 def judge(head: Head, write: Write) -> Verdict:
@@ -129,12 +129,12 @@ def judge(head: Head, write: Write) -> Verdict:
 
 
 def is_done(head: Head, version: int) -> bool:
-    """Versions follow each other: with a later one decided, all before it are committed."""
+    """True if the version is committed: once a later one is decided, all before it are."""
     return head.version > version or (head.version == version and head.finished)
 
 
 def decided(head: Head, write: Write, parts: tuple[Part, ...]) -> Decision:
-    """The decision that follows `head`."""
+    """Return the decision that follows `head`."""
     if not write.complete:
         raise RowsMissing(write.app, write.version)
     own = (write.version, write.turn, head.serial + 1, write.run)
@@ -142,31 +142,31 @@ def decided(head: Head, write: Write, parts: tuple[Part, ...]) -> Decision:
 
 
 def was_given_up(head: Head, write: Write) -> bool:
-    """Whether another driver has aborted what was open of this version, or is about to, since the
-    tasks began: their transactions may be among it."""
+    """True if another driver has aborted the open transactions of this version since the tasks
+    began, or is about to: this write's may be among them."""
     return head.given_up == write.version and head.given_up_count > write.given_up_count
 
 
 def gave_up(head: Head, version: int) -> Head:
-    """The same decision, and that nothing that is open now will be decided for `version`."""
+    """Return the same decision, noting that nothing open now will be decided for `version`."""
     return replace(head, given_up=version, given_up_count=head.given_up_count + 1)
 
 
-# What has become of a decision's transactions
+# The outcomes of a decision's transactions.
 
 
 class Outcome(Enum):
     COMMITTED = auto()
     ABORTED = auto()
     UNKNOWN = auto()
-    """It is over, and nobody knows how."""
+    """It has ended, and nobody knows how."""
 
 
 def replacement(
     write: Write, outcomes: Mapping[Part, Outcome], policy: LostPolicy
 ) -> tuple[Part, ...] | None:
-    """The parts to decide on instead, now that some of the decided ones cannot be committed any
-    more; None if there is nothing to replace."""
+    """Return the parts to decide on instead, because some of the decided ones can no longer be
+    committed; None if there is nothing to replace."""
     lost = [part for part, outcome in outcomes.items() if outcome is not Outcome.COMMITTED]
     if not lost or policy == "skip":
         return None
@@ -180,25 +180,25 @@ def replacement(
 
 
 def leftovers(listed: Iterable[Open], turn: int, named: Collection[Part] = ()) -> list[Open]:
-    """Open transactions that no decision will ever name: those of this turn which its decision does
-    not, and what is left of two turns before. None of them is of two turns later if, when they were
-    listed, the next turn was not decided."""
+    """Return open transactions that no decision will ever name: those of this turn that its
+    decision does not name, and leftovers of two turns before. None can be of two turns later, if
+    the next turn was not decided when they were listed."""
     kept = {part.prepared for part in named}
     slot = slot_of(turn)
     return [one for one in listed if one.name.slot == slot and one.prepared not in kept]
 
 
-# What a task makes of it
+# What a task concludes.
 
 
 def may_leave_out(head: Head, version: int, run: str) -> bool:
-    """Whether nobody will want the rows of a task that begins now: its version is done, or its own
+    """True if nobody will want the rows of a task that begins now: its version is done, or its own
     driver has decided without this attempt."""
     return head.version >= version and (is_done(head, version) or head.run == run)
 
 
 def was_overtaken(before: Head, after: Head, version: int) -> bool:
-    """Whether its version was decided, done or given up while a task wrote: so without it."""
+    """True if the version was decided, done or given up while the task wrote, so without it."""
     if after.given_up_count > before.given_up_count and after.given_up == version:
         return True
     return after != before and after.version >= version

@@ -1,4 +1,4 @@
-"""Rows on their way to topics: a producer, the topics it has seen, and failures in words."""
+"""Sends rows to topics: a producer, the topics it has seen, and readable errors."""
 
 from __future__ import annotations
 
@@ -25,11 +25,11 @@ log = logging.getLogger("ottla.spark")
 T = TypeVar("T")
 
 GIVE_UP_S: Final = 15
-"""How long a task that failed tries to undo what it did; then brokers do, by timeout."""
+"""How long a failed task tries to undo its work; after that brokers do, by timeout."""
 
 
 class Delivery:
-    """The producer of one task. All calls in the loop of the cluster."""
+    """The producer of one task. All calls are made in the cluster's loop."""
 
     def __init__(self, cluster: Cluster, options: SinkOptions, rows: Rows) -> None:
         self._cluster = cluster
@@ -49,14 +49,14 @@ class Delivery:
             if topic not in self._topics:
                 await ensure_topic(self._cluster, topic, create=self._may_create)
                 self._topics.add(topic)
-            await self._explained(self._rows.send(self._running(), topic, own))
+            await self.explained(self._rows.send(self.running(), topic, own))
 
     async def flush(self) -> None:
-        await self._explained(self._running().flush())
+        await self.explained(self.running().flush())
         self._is_done = True
 
     async def close(self) -> None:
-        """What is not done is undone, as far as it can be."""
+        """Close the producer and abort unfinished work, as far as possible."""
         if self._producer is None:
             return
         try:
@@ -70,19 +70,19 @@ class Delivery:
             log.warning("a task that failed could not undo what it did: %s", error)
 
     async def _undo(self, producer: Producer) -> None:
-        """What was sent without a transaction stays."""
+        """Do nothing: records sent without a transaction cannot be taken back."""
 
     async def _make_producer(self) -> Producer:
         producer = Producer.over(self._cluster, **self._options.producer_options)
         await producer.start()
         return producer
 
-    def _running(self) -> Producer:
+    def running(self) -> Producer:
         assert self._producer is not None, "begin() comes first"
         return self._producer
 
-    async def _explained(self, work: Awaitable[T]) -> T:
-        """Records that brokers refuse are told of later, and by whatever call comes next."""
+    async def explained(self, work: Awaitable[T]) -> T:
+        """Turn errors into `SinkError`: brokers' refusals may be raised by any later call."""
         try:
             return await work
         except TransactionFailed as error:

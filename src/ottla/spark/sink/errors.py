@@ -1,4 +1,4 @@
-"""What can go wrong with the sink, in words that say what to do."""
+"""The errors of the sink; the messages say what to do."""
 
 from __future__ import annotations
 
@@ -11,11 +11,11 @@ if TYPE_CHECKING:
 
 
 class SinkError(Exception):
-    """Rows could not be written, or not be committed."""
+    """Rows could not be written or committed."""
 
 
 class BadRows(SinkError, ValueError):
-    """Columns or values that no record can be made of."""
+    """Columns or values that cannot become a record."""
 
 
 class RowsMissing(SinkError):
@@ -36,7 +36,7 @@ class Overtaken(SinkError):
 
 
 class TransactionsGone(SinkError):
-    """Before anything was decided: nothing is lost."""
+    """Transactions were gone before anything was decided: nothing is lost."""
 
     def __init__(self, app: str, version: int, gone: Sequence[Part]) -> None:
         super().__init__(
@@ -78,6 +78,6 @@ class DecisionUnreadable(SinkError):
 
 
 def _counts(outcomes: Mapping[Part, Outcome]) -> str:
-    """Such as: 1 aborted, 3 committed."""
+    """Return, for example: 1 aborted, 3 committed."""
     counts = Counter(outcome.name.lower() for outcome in outcomes.values())
     return ", ".join(f"{count} {name}" for name, count in sorted(counts.items()))

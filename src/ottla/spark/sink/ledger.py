@@ -1,7 +1,7 @@
-"""The steps of a commit, done by brokers: where decisions are kept, and how transactions end.
+"""The steps of a commit on brokers: where decisions are stored, and how transactions end.
 
-The decisions of all applications are records of one compacted topic; the offset that an
-application's group has committed is where its newest one is, with the head as its note. Both are
+The decisions of all applications are records of one compacted topic. The offset that an
+application's group has committed points to its newest one, with the head as metadata. Both are
 written in one transaction of the driver's producer, which fences every other driver.
 """
 
@@ -14,8 +14,8 @@ from typing import Final, TypeVar
 from ottla.client.admin.admin import Admin
 from ottla.client.errors import PreparedTransactionLost
 from ottla.client.network.cluster import Cluster
-from ottla.client.producer.prepared import PreparedTransaction
 from ottla.client.producer.producer import Producer
+from ottla.client.producer.transactions.prepared import PreparedTransaction
 from ottla.client.settings.producer import ProducerOptions
 from ottla.client.values import GroupMetadata, OffsetAndMetadata, TopicPartition
 from ottla.protocol.errors import KafkaError
@@ -26,7 +26,7 @@ from ottla.spark.sink.options import SinkOptions
 from ottla.spark.sink.transactional import DECISION_TIMEOUT_MS, transactional_producer
 
 AT_ONCE_MAX: Final = 64
-"""So many transactions are ended at the same time."""
+"""How many transactions are ended at the same time."""
 DECISION_PRODUCER: Final[ProducerOptions] = {
     "compression_type": "gzip",
     "compression_level": None,
@@ -42,7 +42,7 @@ U = TypeVar("U")
 async def newest_head(
     cluster: Cluster, app: str, topic: str, *, stable: bool = True
 ) -> tuple[Head, int] | None:
-    """By the group's offset, and where the decision is; None if there is none, or none any more."""
+    """Return the newest head and its offset, from the group; None if there is none (any more)."""
     place = TopicPartition(topic, decision_topic.PARTITION)
     found = await Admin.over(cluster).list_group_offsets(group_id(app), [place], stable=stable)
     at = found.get(place)
@@ -50,7 +50,7 @@ async def newest_head(
 
 
 class BrokerLedger:
-    """Use `close` when done."""
+    """Call `close` when done."""
 
     def __init__(self, cluster: Cluster, options: SinkOptions, app: str) -> None:
         self._cluster = cluster
@@ -60,7 +60,7 @@ class BrokerLedger:
         self._admin = Admin.over(cluster)
         self._producer: Producer | None = None
         self._offset = 0
-        """Where the newest decision is."""
+        """The offset of the newest decision."""
 
     async def close(self) -> None:
         if self._producer is not None:
@@ -82,7 +82,7 @@ class BrokerLedger:
         if found is not None:
             head, self._offset = found
             return head
-        # Offsets of a group that nobody uses are forgotten after a week; records are not.
+        # Offsets of an unused group are deleted after a week; records are not.
         last = await decision_topic.search(self._cluster, self._place.topic, self._app)
         if last is None:
             self._offset = 0
@@ -145,7 +145,7 @@ class BrokerLedger:
             try:
                 await self._admin.abort_prepared(one.prepared)
             except PreparedTransactionLost:
-                pass  # it is over, or the id has another one
+                pass  # it has ended, or the id has another one
 
         await _each(list(prepared), end)
 
@@ -162,7 +162,7 @@ class BrokerLedger:
         return [Open(names[one.transactional_id], one) for one in found]
 
     async def _open_ones(self, transactional_ids: Iterable[str]) -> set[PreparedTransaction]:
-        """As they are at this moment: an id may have another one in the next."""
+        """Return those that are open at this moment: an id may have another one a moment later."""
         described = await self._admin.describe_transactions(transactional_ids)
         return {
             PreparedTransaction(name, found.producer_id, found.producer_epoch)
@@ -172,7 +172,7 @@ class BrokerLedger:
 
 
 async def _each(items: Sequence[T], work: Callable[[T], Awaitable[U]]) -> list[U]:
-    """All of them, many at a time; the first failure is raised when none is under way any more."""
+    """Work on all items, many at a time; raise the first failure when none is running any more."""
     turn = asyncio.Semaphore(AT_ONCE_MAX)
 
     async def one(item: T) -> U:

@@ -1,8 +1,8 @@
-"""What the sink calls its transactions, so that whose they are can be read from a list of all.
+"""Names of the sink's transactions, from which a list of all shows whose they are.
 
-A task's transactional id names the application, the run of it, the turn's slot, the task and its
-attempt. The same ids serve every second batch of a run, which keeps their number small; attempts,
-and runs, have ids of their own, so that none ends the transaction of another by coming later.
+A task's transactional id contains the application, its run, the turn's slot, the task and its
+attempt. Every second batch of a run uses the same ids, which keeps their number small. Attempts and
+runs have ids of their own, so that a later one does not end the transaction of another.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from uuid import UUID
 
 PREFIX = "ottla-sink-"
 SLOTS = 2
-"""With two, an open transaction of this turn cannot be taken for one of the next."""
+"""With two slots, an open transaction of this turn is not mistaken for one of the next."""
 
 _TASK = re.compile(r"ottla-sink-(.*)-([0-9a-f]{8})-([0-9])-([0-9]+)-([0-9]+)", re.DOTALL)
 
@@ -32,7 +32,8 @@ class TaskId(NamedTuple):
 
     @classmethod
     def parse(cls, text: str) -> TaskId | None:
-        """None for what is not one. Read from the end, as an application may have any name."""
+        """Parse an id, or return None. It is read from the end: an application may have any
+        name."""
         found = _TASK.fullmatch(text)
         if found is None:
             return None
@@ -45,17 +46,17 @@ def slot_of(turn: int) -> int:
 
 
 def driver_id(app: str) -> str:
-    """Of the producer of decisions. No task's id ends like this."""
+    """Return the transactional id of the producer of decisions. No task's id ends like this."""
     return f"{PREFIX}{app}-driver"
 
 
 def group_id(app: str) -> str:
-    """Of the group whose offset is where the newest decision is."""
+    """Return the group whose committed offset points to the newest decision."""
     return f"{PREFIX}{app}"
 
 
 def short_run(run: str) -> str | None:
-    """Eight digits of a run's UUID; None if it is none, and so perhaps not of one run alone."""
+    """Return eight digits of a run's UUID; None if it is no UUID and so perhaps not unique."""
     try:
         return UUID(run).hex[:8]
     except ValueError:

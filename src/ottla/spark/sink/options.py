@@ -1,4 +1,4 @@
-"""The options of the sink: those of Spark's Kafka sink, and what exactly once needs beside them."""
+"""The options of the sink: those of Spark's Kafka sink, and more for exactly once."""
 
 from __future__ import annotations
 
@@ -34,13 +34,13 @@ NOT_TO_BE_SET: Final = {
 NEARLY: Final = 0.8
 
 COLUMNAR: Final[ProducerOptions] = {"batch_size": 256 << 10, "linger_ms": 20}
-"""Rows come by the ten thousand: there is nothing to wait for, and large batches cost less each."""
+"""Rows come by the ten thousand: there is no need to wait, and large batches cost less."""
 
 
 @dataclass(frozen=True, slots=True)
 class SinkOptions:
     given: Mapping[str, str]
-    """As they were given, with names in lower case: what clients are made of."""
+    """As given, with names in lower case: clients are made from these."""
     topic: str | None
     guarantee: Guarantee
     decisions_topic: str
@@ -99,7 +99,7 @@ def _check_names(given: Mapping[str, str]) -> None:
 
 
 def _check_producer(given: Mapping[str, str], guarantee: Guarantee) -> None:
-    """What is wrong with its options shows while the query is planned."""
+    """Check the producer's options while the query is planned."""
     options = producer_options(given)
     if guarantee == "exactly-once":
         transactional: ProducerOptions = {**options, "transactional_id": "sink"}
@@ -142,7 +142,7 @@ def _write_version(given: Mapping[str, str]) -> tuple[str | None, int]:
     if number < 0:
         raise BadSetting("txnVersion", f"{version!r} is not a whole number from 0 on")
     topic = given.get("topic")
-    # Two writes of one version to two topics are two writes.
+    # Two writes of one version to two topics are separate writes.
     return (f"{app}@{topic}" if topic else app), number
 
 

@@ -1,7 +1,7 @@
-"""The id of a streaming query, for a driver to whom no task has told it: none may have come to its
-end when a query is stopped.
+"""The id of a streaming query, for a driver that has not heard it from a task: when a query is
+stopped, perhaps no task has finished.
 
-Spark has it in the checkpoint, and this process may have committed a batch of the query before.
+Spark stores it in the checkpoint, or this process has committed a batch of the query before.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ from urllib.parse import unquote, urlsplit
 log = logging.getLogger("ottla.spark")
 
 _seen: dict[str, str] = {}
-"""By checkpoint. Spark uses one process for many commits, mostly."""
+"""By checkpoint. Spark usually uses one process for many commits."""
 
 
 def remember(checkpoint: str, query: str) -> None:
@@ -22,7 +22,7 @@ def remember(checkpoint: str, query: str) -> None:
 
 
 def query_of(checkpoint: str) -> str | None:
-    """None where it cannot be known: what a Java file system holds is not read here."""
+    """Return the id; None if it is unknown: Java file systems are not read here."""
     place = urlsplit(checkpoint)
     if checkpoint in _seen or place.scheme not in ("", "file"):
         return _seen.get(checkpoint)

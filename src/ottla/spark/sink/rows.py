@@ -1,7 +1,7 @@
-"""Columns of a data frame -> records: which columns there must be, and rows sorted by topic.
+"""Turns rows of a data frame into records: checks the columns and sorts rows by topic.
 
-The columns are those of Spark's Kafka sink: `value`, and if they are there `key`, `headers`,
-`topic` and `partition`; and `timestamp`, which that one has not. Others are not written.
+The columns are those of Spark's Kafka sink: `value` and, if present, `key`, `headers`, `topic` and
+`partition`; and `timestamp`, which that sink does not have. Others are not written.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 TOPIC_WAIT_S: Final = 10
-"""How long a topic that is not there may take to be made, where brokers make missing ones."""
+"""How long a missing topic may take to be created, if brokers create missing ones."""
 
 
 def _is_bytes(kind: DataType) -> bool:
@@ -78,11 +78,11 @@ _COLUMNS: Final[dict[str, tuple[Callable[[DataType], bool], str]]] = {
 class Rows:
     columns: tuple[str, ...]
     topic: str | None
-    """None: each row says it."""
+    """None: each row has its own."""
 
     @classmethod
     def of(cls, schema: StructType, topic: str | None) -> Rows:
-        """Raises `BadRows` if records cannot be made of such rows."""
+        """Check the columns; raise `BadRows` if records cannot be made of such rows."""
         columns = tuple(name for name in _COLUMNS if name in schema.names)
         for name in columns:
             _check(schema, name)
@@ -107,7 +107,7 @@ class Rows:
         return {name: name for name in names if name in self.columns}
 
     def by_topic(self, batch: pa.RecordBatch) -> Iterator[tuple[str, pa.RecordBatch]]:
-        """The rows of each topic, in their order."""
+        """Yield the rows of each topic, in their order."""
         import pyarrow.compute as pc
 
         batch = batch.select(list(self.columns))
@@ -162,7 +162,7 @@ def _text(topic: str | bytes) -> str:
 
 
 async def ensure_topic(cluster: Cluster, topic: str, *, create: bool) -> None:
-    """See that it is there, or comes to be, before rows wait for it for minutes."""
+    """Check that the topic exists or is created, before rows wait for it for minutes."""
     try:
         async with asyncio.timeout(TOPIC_WAIT_S):
             await cluster.topic(topic, create_missing=create)

@@ -1,9 +1,9 @@
-"""What a task does with its rows: all of them in one transaction, which it leaves to the driver.
+"""Writes the rows of a task in one transaction, which the driver ends.
 
-A task that fails aborts its transaction. One that finds, before it begins or at its end, that its
-version was decided without it, has nothing to write: it is a straggler, or its rows are committed
-already. The look at the end comes when the transaction is open, and a driver looks for open ones
-after it has decided: one of the two sees the other.
+A task that fails aborts its transaction. A task that finds, before it begins or at its end, that
+its version was decided without it, has nothing to write: it is a straggler, or its rows are
+committed already. The check at the end comes when the transaction is open, and a driver looks for
+open ones after it has decided: so one of the two sees the other.
 """
 
 from __future__ import annotations
@@ -16,8 +16,8 @@ from typing import TYPE_CHECKING, Final
 from pyspark.sql.datasource import WriterCommitMessage
 
 from ottla.client.network.cluster import Cluster
-from ottla.client.producer.prepared import PreparedTransaction
 from ottla.client.producer.producer import Producer
+from ottla.client.producer.transactions.prepared import PreparedTransaction
 from ottla.spark.sink.connection import connected
 from ottla.spark.sink.decisions import NOTHING, Head, Part, may_leave_out, was_overtaken
 from ottla.spark.sink.delivery import Delivery
@@ -32,12 +32,12 @@ if TYPE_CHECKING:
     import pyarrow as pa
 
 UNSTABLE_MAX_S: Final = 1
-"""How long a task waits for a decision that is being made; its driver may have died over it."""
+"""How long a task waits for a decision in progress; its driver may have died meanwhile."""
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Whose rows these are."""
+    """Which task, attempt and version the rows belong to."""
 
     app: str
     run: str
@@ -53,7 +53,7 @@ class Place:
 
 @dataclass
 class TaskMessage(WriterCommitMessage):
-    """What the driver gets to know of a task."""
+    """The report of a task to the driver."""
 
     place: Place | None = None
     prepared: str | None = None
@@ -76,7 +76,7 @@ def write_once(
     *,
     is_first: bool = False,
 ) -> TaskMessage:
-    """All rows in a transaction, prepared; the driver ends it. Without rows there is none."""
+    """Write all rows in a transaction, prepared; the driver ends it. Without rows there is none."""
     filled = (batch for batch in batches if batch.num_rows)
     first = next(filled, None)
     if first is None:
@@ -84,7 +84,7 @@ def write_once(
     with connected(options, is_first=is_first) as connection:
         task = TaskTransaction(connection.cluster, options, rows, place)
         if connection.call(task.may_leave_out):
-            for _ in filled:  # Spark would not use a worker again that has not read all
+            for _ in filled:  # Spark does not reuse a worker that has not read everything
                 pass
             return TaskMessage(place, left_out=True)
         with connection.using(task):
@@ -103,7 +103,7 @@ def write_at_least_once(
     *,
     is_first: bool = False,
 ) -> TaskMessage:
-    """All rows, acknowledged; if the task is run again, they are there twice."""
+    """Write all rows, acknowledged; if the task runs again, they are there twice."""
     with connected(options, is_first=is_first) as connection:
         task = Delivery(connection.cluster, options, rows)
         with connection.using(task):
@@ -115,7 +115,7 @@ def write_at_least_once(
 
 
 class TaskTransaction(Delivery):
-    """The steps of a task, in their order."""
+    """The steps of a task, in order."""
 
     def __init__(self, cluster: Cluster, options: SinkOptions, rows: Rows, place: Place) -> None:
         super().__init__(cluster, options, rows)
@@ -127,10 +127,10 @@ class TaskTransaction(Delivery):
         return may_leave_out(self._before, self._place.version, self._place.run)
 
     async def prepare(self) -> TaskMessage:
-        """Send what is left, and see whether anybody wants it."""
-        prepared = await self._explained(self._running().prepare_transaction())
+        """Prepare the transaction, unless the version was decided without this task."""
+        prepared = await self.explained(self.running().prepare_transaction())
         if await self._was_overtaken():
-            return TaskMessage(self._place, left_out=True)  # and closing undoes it
+            return TaskMessage(self._place, left_out=True)  # closing undoes it
         self._is_done = True
         return TaskMessage(self._place, str(prepared), given_up_count=self._before.given_up_count)
 

@@ -15,13 +15,13 @@ from ottla.spark.sink.options import SinkOptions
 log = logging.getLogger("ottla.spark")
 
 ROWS_TIMEOUT_MS: Final = 15 * 60_000
-"""From the first row of a task to the commit of all. It is also what brokers allow by default."""
+"""From the first row of a task to the commit of all; brokers allow this much by default."""
 DECISION_TIMEOUT_MS: Final = 60_000
 NOTHING: Final[ProducerOptions] = {}
 TIMEOUT_MIN_MS: Final = 100
 
 _allowed_ms: dict[str, int] = {}
-"""By cluster: what its brokers were found to allow."""
+"""By cluster: the timeout that its brokers allow, once known."""
 
 
 async def transactional_producer(
@@ -31,7 +31,7 @@ async def transactional_producer(
     timeout_ms: int,
     own: ProducerOptions | None = None,
 ) -> Producer:
-    """With transactions initialized; whoever had the id before is fenced."""
+    """Return a producer with initialized transactions; an earlier one of this id is fenced."""
     where = options.given["kafka.bootstrap.servers"]
     if not options.timeout_is_given:
         timeout_ms = min(timeout_ms, _allowed_ms.get(where, timeout_ms))

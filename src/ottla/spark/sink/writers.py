@@ -1,7 +1,7 @@
-"""What Spark calls: writers of data frames, as tables and as streams.
+"""The writers that Spark calls, for tables and for streams.
 
-Spark makes them anew for every batch, in processes of its choice: what a commit has to know comes
-with the messages of the tasks.
+Spark creates them again for every batch, in processes of its choice: the tasks' messages carry all
+that a commit needs.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ Messages = Sequence[WriterCommitMessage | None]
 
 
 class StreamWriter(DataSourceStreamArrowWriter):
-    """Each micro-batch once. In complete mode (`overwrite`) that is all of the result each time."""
+    """Writes each micro-batch once. In complete mode (`overwrite`) that is the whole result."""
 
     def __init__(self, options: Mapping[str, str], schema: StructType, overwrite: bool) -> None:
         self._options = SinkOptions.read(options, streaming=True)
@@ -65,7 +65,8 @@ class StreamWriter(DataSourceStreamArrowWriter):
                 self._options,
                 write.app,
                 lambda ledger: committing.commit(ledger, write, policy),
-                is_first=batchId == 0 and not write.parts,  # tasks without rows ask nobody
+                # Tasks without rows do not contact the cluster.
+                is_first=batchId == 0 and not write.parts,
             )
 
     def abort(self, messages: Messages, batchId: int) -> None:
@@ -81,13 +82,13 @@ class StreamWriter(DataSourceStreamArrowWriter):
             )
 
     def _nothing_told(self, batch: int) -> Write | None:
-        """A query that is stopped ends its tasks, which may have opened transactions before."""
+        """Return a write without parts: tasks of a stopped query may have open transactions."""
         query = query_of(self._checkpoint)
         return None if query is None else Write(query, batch, batch, "", ())
 
 
 class BatchWriter(DataSourceArrowWriter):
-    """All rows or none. With `txnAppId` and `txnVersion` each version once."""
+    """Writes all rows or none. With `txnAppId` and `txnVersion` each version once."""
 
     def __init__(self, options: Mapping[str, str], schema: StructType, overwrite: bool) -> None:
         if overwrite:
@@ -98,17 +99,17 @@ class BatchWriter(DataSourceArrowWriter):
         self._turn = 0
         self._shares_run = False
         self._is_done = False
-        # Later versions are those of a query at work, which outlives brokers that are away.
+        # Later versions belong to a running query, which outlives brokers that are away.
         self._is_first = self._options.version == 0
         if self._options.app is not None:
             self._plan(self._options.app, self._options.version)
         else:
-            # Every task would find it out by itself, and tell it by pages of Java.
+            # Otherwise every task would find out by itself and report it in pages of Java.
             with connected(self._options, is_first=True):
                 pass
 
     def _plan(self, app: str, version: int) -> None:
-        """Before any task begins: finish what was decided about this version, if it was."""
+        """Before any task begins, complete what was decided about this version, if anything."""
         head = _end(
             self._options,
             app,
@@ -116,7 +117,7 @@ class BatchWriter(DataSourceArrowWriter):
             is_first=self._is_first,
         )
         self._turn = head.turn + 1
-        # The ids of a run may be used again if no decision needs them any more.
+        # The ids of a run may be reused if no decision needs them any more.
         self._shares_run = head.version < version
         self._is_done = is_done(head, version)
 
@@ -124,7 +125,7 @@ class BatchWriter(DataSourceArrowWriter):
         if not self._options.is_exactly_once:
             return write_at_least_once(self._options, self._rows, iterator, is_first=self._is_first)
         if self._is_done:
-            for _ in iterator:  # Spark would not use a worker again that has not read all
+            for _ in iterator:  # Spark does not reuse a worker that has not read everything
                 pass
             return TaskMessage()
         place = self._place(_task())
@@ -196,8 +197,8 @@ def _place_in_stream(context: TaskContext) -> Place:
 
 
 def _write_of(messages: Messages, *, planned: bool = False) -> Write | None:
-    """What the tasks tell together; None if they have nothing to commit and nothing to look up.
-    After a failure some tell nothing."""
+    """Return what the tasks report together; None if there is nothing to commit or look up. After a
+    failure some tasks report nothing."""
     told = [one for one in messages if isinstance(one, TaskMessage) and one.place is not None]
     if not told:
         return None

@@ -1,4 +1,4 @@
-"""Reading topics in Spark, batch and streaming, as Spark's own Kafka source does.
+"""Reads topics in Spark, batch and streaming, as Spark's own Kafka source does.
 
 options ──> offset_finder (asks the cluster) ──> planning (pure: limits, ranges) ──> ranges
                                                                                        │ tasks

@@ -1,4 +1,4 @@
-"""A topic as a table: everything between two places, found out when the query is planned."""
+"""A topic as a table: all records between two positions, resolved when the query is planned."""
 
 from __future__ import annotations
 
@@ -41,7 +41,7 @@ class BatchReader(DataSourceReader):
         return [RangePartition.of(task, ids.get(task.partition.topic, ZERO_UUID)) for task in tasks]
 
     def read(self, partition: InputPartition) -> Iterator[pa.RecordBatch]:
-        # Spark asks for one partition of its own when there are none.
+        # Spark passes a partition of its own if there are none.
         if isinstance(partition, RangePartition):
             yield from read_range(self._options, partition.range, partition.topic_id)
 
@@ -56,7 +56,7 @@ def _check_there(until: Offsets, ends: Offsets) -> None:
 
 
 def _ranges(start: Offsets, until: Offsets) -> list[Range]:
-    """Partitions that came or went in between are left out."""
+    """Return the ranges; partitions that were added or removed in between are left out."""
     found = []
     for one in sorted(start.keys() & until.keys()):
         if start[one] > until[one]:

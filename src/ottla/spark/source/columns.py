@@ -1,10 +1,10 @@
-"""Rows as Spark's Kafka source gives them: the same columns, in the Arrow types Spark asks for.
+"""Rows as in Spark's Kafka source: the same columns, in the Arrow types that Spark expects.
 
     key binary, value binary, topic string, partition int, offset bigint, timestamp timestamp,
     timestampType int, and with includeHeaders: headers array<struct<key string, value binary>>
 
 Keys and values are not copied on the way from the decoder to Arrow. Topic, partition and timestamp
-type are the same in all rows of a range: they are written once and cut to length.
+type are the same in all rows of a range: they are written once and sliced.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ def arrow_schema(headers: bool = False) -> pa.Schema:
 
 
 class RowColumns:
-    """Makes the Arrow batches of one partition."""
+    """Builds the Arrow batches of one partition."""
 
     def __init__(self, partition: TopicPartition, *, headers: bool = False) -> None:
         self.with_headers = headers
@@ -80,7 +80,7 @@ class RowColumns:
         self._types = {kind: pa.repeat(pa.scalar(kind, pa.int32()), ROWS_MAX) for kind in (0, 1)}
 
     def batch(self, columns: ColumnBuffers, timestamp_type: int) -> pa.RecordBatch:
-        """At most ROWS_MAX rows, whose times are all of one type."""
+        """Build a batch of at most ROWS_MAX rows, whose times are all of one type."""
         count = columns.count
         offsets = _fixed(pa.int64(), count, columns.offsets)
         arrays = [
@@ -105,7 +105,7 @@ class RowColumns:
         return pa.RecordBatch.from_arrays(arrays, schema=self._schema)
 
     def _times(self, millis: pa.Array, offsets: pa.Array) -> pa.Array:
-        """Spark counts in microseconds, which ends some 292,000 years from now."""
+        """Convert to Spark's microseconds, which end some 292,000 years from now."""
         try:
             return millis.cast(_MICROS)
         except pa.ArrowInvalid:
@@ -120,7 +120,7 @@ class RowColumns:
 
 
 def _headers(columns: ColumnBuffers) -> pa.Array:
-    """A record without headers has null here, as in Spark's Kafka source."""
+    """Return the headers; null for a record without any, as in Spark's Kafka source."""
     count = columns.count
     starts = _fixed(pa.int32(), count + 1, columns.header_offsets)
     total = starts[count].as_py()

@@ -1,4 +1,4 @@
-"""What is missing of what a query should have read, told; by default that ends the query."""
+"""Reports records that a query should have read but cannot; by default that ends the query."""
 
 from __future__ import annotations
 
@@ -29,10 +29,10 @@ def report(reason: str, *, fails: bool) -> None:
 
 
 def between(start: Offsets, end: Offsets, earliest: Offsets) -> list[str]:
-    """Why records between two places cannot be read, as far as offsets tell. `earliest` is known
-    of the partitions that begin there."""
+    """Return why records between two positions cannot be read, as far as offsets show. `earliest`
+    has the partitions that are read from their beginning."""
     found = []
-    # What was to begin at one of its ends has not been read yet: it will be taken for new.
+    # Partitions that were to begin at an end of the log have not been read yet: they count as new.
     if gone := {one for one, begin in start.items() if one not in end and begin >= 0}:
         found.append(f"Partitions {show(gone)} are gone: the topic was deleted.")
     for one in sorted(end):

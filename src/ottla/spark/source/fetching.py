@@ -1,12 +1,12 @@
-"""Records of one partition from an offset on, from whoever leads it now.
+"""Fetches records of one partition from an offset on, from its present leader.
 
-One request at a time, without a fetch session: ranges are short, and a session would have to be
-kept for each. What may pass is tried again until the time is up:
+One request at a time, without a fetch session: ranges are short, and each would need a session.
+Temporary errors are retried until the time is up:
 
     leader moved, replica away, no connection   ask for metadata, then again after a pause
-    topic or partition gone                     likewise, but not for long: a broker that has just
-                                                begun may not know it yet
-    offset out of range, another topic of the same name, damage      told at once
+    topic or partition gone                     the same, but not for long: a broker that has
+                                                just started may not know it yet
+    offset out of range, another topic of the same name, damage      raised at once
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from ottla.protocol.uuids import ZERO_UUID
 TOPIC_IDS_FROM = 13
 UNKNOWN = -1
 GONE_PATIENCE_MS = 3_000
-"""How long a topic that cannot be found is waited for."""
+"""How long to wait for a topic that cannot be found."""
 
 GONE = {
     ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
@@ -49,7 +49,7 @@ class Asked:
     offset: int
     bytes_max: int
     topic_id: bytes = ZERO_UUID
-    """Of the topic that is meant; ZERO_UUID: whichever has the name."""
+    """The id of the topic; ZERO_UUID matches any topic of that name."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,15 +57,15 @@ class Answer:
     records: Buffer
     aborted: list[tuple[int, int]]
     end: int
-    """Up to where the partition can be read: with read_committed, the last stable offset."""
+    """The end of what can be read: with read_committed, the last stable offset."""
 
 
 class OutOfRange(Exception):
-    """The partition does not hold the offset: it has aged out, or the log is shorter now."""
+    """The partition does not have the offset: retention removed it, or the log is shorter now."""
 
 
 class TopicGone(Exception):
-    """It was deleted; another of the same name may have taken its place."""
+    """The topic was deleted; there may be another one with the same name."""
 
 
 class Fetching:
@@ -73,11 +73,10 @@ class Fetching:
         self._cluster = cluster
         self._settings = settings
         self._preferred: dict[TopicPartition, int] = {}
-        """Followers that leaders told us to read from (KIP-392)."""
+        """Followers that leaders told the client to read from (KIP-392)."""
 
     async def fetch(self, asked: Asked, within_s: float) -> Answer:
-        """Records, or none if the broker has none now. Raises what kept it from being answered
-        when the time is up."""
+        """Return records, or none if the broker has none; raise the last error when time is up."""
         within_ms = int(within_s * 1000)
         backoff = self._cluster.backoff(within_ms)
         until_gone = self._cluster.backoff(min(within_ms, GONE_PATIENCE_MS))
@@ -97,11 +96,11 @@ class Fetching:
         try:
             await self._cluster.refresh([asked.partition.topic])
         except (ClientError, KafkaError):
-            pass  # the next attempt tells
+            pass  # the next attempt raises it
 
     async def _attempt(self, asked: Asked) -> Answer:
         topic_id, leader, epoch = await self._leader(asked)
-        for _ in range(2):  # a second time, if the leader names a follower to ask
+        for _ in range(2):  # a second time, if the leader names a follower to read from
             node_id = self._preferred.get(asked.partition, leader)
             connection = await self._cluster.broker_for_fetching(node_id)
             response = await self._ask(connection, asked, topic_id, epoch)
@@ -114,7 +113,7 @@ class Fetching:
         raise KafkaError(ErrorCode.REPLICA_NOT_AVAILABLE)
 
     async def _leader(self, asked: Asked) -> tuple[bytes, int, int]:
-        """The topic's id, who leads the partition, and since when."""
+        """Return the topic's id, the partition's leader, and the leader epoch."""
         name, index = asked.partition
         topic = self._cluster.view.topics.get(name)
         if topic is None or not _is_meant(asked, topic):
@@ -142,7 +141,7 @@ class Fetching:
         )
         request = FetchRequest(
             max_wait_ms=settings.fetch_max_wait_ms,
-            min_bytes=1,  # all that is asked for is there already
+            min_bytes=1,  # everything requested is there already
             max_bytes=max(asked.bytes_max, settings.fetch_max_bytes),
             isolation_level=int(settings.is_read_committed),
             rack_id=settings.client_rack,
@@ -157,7 +156,7 @@ class Fetching:
         return await connection.request(request, version=version, timeout_ms=timeout_ms)
 
     def _read(self, asked: Asked, found: Any, endpoints: list[Any], node_id: int) -> Answer | None:
-        """None: a follower is to be asked instead."""
+        """Return the answer; None: ask a follower instead."""
         code = ErrorCode.of(found.error_code)
         if code is ErrorCode.NONE:
             if found.preferred_read_replica >= 0 and not found.records:
@@ -172,7 +171,7 @@ class Fetching:
         leader = found.current_leader
         if leader.leader_id >= 0:
             brokers = [Broker(one.node_id, one.host, one.port, one.rack) for one in endpoints]
-            self._cluster.leader_changed(
+            self._cluster.metadata.leader_changed(
                 asked.partition, leader.leader_id, leader.leader_epoch, brokers
             )
         raise KafkaError(code, f"{asked.partition} at offset {asked.offset}: {code.message}")

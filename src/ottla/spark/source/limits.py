@@ -1,6 +1,6 @@
-"""Where to begin and where to end, as options say it: an end of the log, offsets, or times.
+"""Where to begin and where to end, from the options: an end of the log, offsets, or times.
 
-Which option counts, as in Spark: one time for all, then times by partition, then offsets.
+The precedence is Spark's: one time for all, then times by partition, then offsets.
 """
 
 from __future__ import annotations
@@ -16,21 +16,21 @@ Strategy = Literal["error", "latest"]
 
 @dataclass(frozen=True)
 class AtEnd:
-    """Of every log: EARLIEST or LATEST."""
+    """The same end of every log: EARLIEST or LATEST."""
 
     place: int
 
 
 @dataclass(frozen=True)
 class AtOffsets:
-    """Each may be EARLIEST or LATEST, too."""
+    """An offset may also be EARLIEST or LATEST."""
 
     offsets: Offsets
 
 
 @dataclass(frozen=True)
 class AtTimes:
-    """The first record at or after a time, which differs by partition."""
+    """The first record at or after a time, by partition."""
 
     times: Offsets
 
@@ -46,7 +46,7 @@ Limit = AtEnd | AtOffsets | AtTimes | AtTime
 def read_limit(
     options: Mapping[str, str], side: Literal["starting", "ending"], default: int
 ) -> Limit:
-    """`options` have lower-case names."""
+    """Read the limit of one side; `options` have lower-case names."""
     time = options.get(f"{side}timestamp")
     if time is not None:
         return AtTime(_time(time))
@@ -71,7 +71,7 @@ def _time(text: str) -> int:
 
 
 def check_batch(starting: Limit, ending: Limit) -> None:
-    """What a query that ends cannot begin or end at."""
+    """Refuse limits that a batch query cannot start or end at."""
     if starting == AtEnd(LATEST):
         raise ValueError("starting offset can't be latest for batch queries on Kafka")
     if ending == AtEnd(EARLIEST):

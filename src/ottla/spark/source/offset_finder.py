@@ -1,6 +1,7 @@
-"""Which partitions there are now, and where they begin and end: asked by the driver for each batch.
+"""Finds the partitions and where they begin and end; the driver calls it for each batch.
 
-Two requests a batch, for metadata and for offsets; with partition.metadata.cache.ttl.ms, one.
+It takes two requests per batch, for metadata and for offsets; with partition.metadata.cache.ttl.ms
+one.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ T = TypeVar("T")
 
 
 class Unsettled(Exception):
-    """The cluster is changing: worth another look."""
+    """The cluster is changing: try again."""
 
 
 class OffsetFinder:
@@ -33,11 +34,11 @@ class OffsetFinder:
         self._options = options
         self._client: SourceClient | None = None
         self.topic_ids: dict[str, bytes] = {}
-        """Of the topics as they were last seen."""
+        """Topic ids by name, as last seen."""
         self._partitions: frozenset[TopicPartition] = frozenset()
         self._found_at = 0.0
         self._given_up: set[str] = set()
-        """Topics that are gone, and are not waited for any more."""
+        """Topics that are gone and are not waited for any more."""
 
     def close(self) -> None:
         client, self._client = self._client, None
@@ -54,8 +55,8 @@ class OffsetFinder:
     # Partitions
 
     def partitions(self, *, must_exist: bool = False) -> frozenset[TopicPartition]:
-        """Those to be read. With `must_exist`, what was named and is not there is an error; else
-        it is just not among them."""
+        """Return the partitions to read. With `must_exist`, a missing one that was named is an
+        error; otherwise it is left out."""
         ttl_s = self._options.metadata_ttl_ms / 1000
         if must_exist or time.monotonic() - self._found_at > ttl_s or not self._partitions:
             self._partitions = self._settled(lambda last: self._look(last, must_exist))
@@ -84,8 +85,8 @@ class OffsetFinder:
         return found
 
     def _settled(self, look: Callable[[bool], T]) -> T:
-        """What `look` finds; while the cluster is changing it is asked again, as often as
-        fetchOffset.numRetries says. It is told when it is asked for the last time."""
+        """Return what `look` finds. While the cluster is changing, call it again, as often as
+        fetchOffset.numRetries says. Its argument is True on the last call."""
         for _ in range(self._options.offset_attempts - 1):
             try:
                 return look(False)
@@ -97,8 +98,8 @@ class OffsetFinder:
     # Offsets
 
     def latest(self, known: Offsets | None = None) -> Offsets:
-        """Where partitions end. An end before a `known` offset is looked at again: a new leader may
-        not know yet what it has."""
+        """Return the ends of partitions. An end before a `known` offset is looked at again: a new
+        leader may not know its high watermark yet."""
         return self._settled(lambda last: self._latest(known or {}, last))
 
     def _latest(self, known: Offsets, is_last: bool) -> Offsets:
@@ -114,7 +115,7 @@ class OffsetFinder:
         return found
 
     def earliest(self, partitions: Iterable[TopicPartition]) -> Offsets:
-        """Where partitions begin; those that are gone are left out."""
+        """Return where partitions begin; partitions that are gone are left out."""
         wanted = dict.fromkeys(partitions, EARLIEST)
         return self._settled(lambda _: self._at(wanted)) if wanted else {}
 
@@ -131,8 +132,8 @@ class OffsetFinder:
     # Limits
 
     def places(self, limit: Limit, *, starting: bool) -> Offsets:
-        """Where a query begins or ends; some may be EARLIEST or LATEST still. What is given by
-        partition is taken as it is: `check_given` looks whether it is all and no more."""
+        """Return where a query begins or ends; values may still be EARLIEST or LATEST. Values given
+        by partition are not changed: `check_given` checks that they are complete."""
         partitions = self.partitions(must_exist=True)
         if isinstance(limit, AtEnd):
             return dict.fromkeys(partitions, limit.place)
@@ -144,7 +145,7 @@ class OffsetFinder:
         return self._at_times(dict.fromkeys(partitions, limit.time_ms), starting)
 
     def check_given(self, limit: Limit, *, starting: bool) -> None:
-        """What is given by partition must be so for each there is, and for no other."""
+        """Refuse offsets or times by partition that do not name exactly the existing partitions."""
         given, what = {}, ""
         if isinstance(limit, AtOffsets):
             given, what = limit.offsets, "offsets"
@@ -165,7 +166,7 @@ class OffsetFinder:
         return {one: LATEST if offset < 0 else offset for one, offset in found.items()}
 
     def resolved(self, places: Offsets) -> Offsets:
-        """With an offset for every EARLIEST and LATEST."""
+        """Replace every EARLIEST and LATEST by an offset."""
         ends = {one: at for one, at in places.items() if at < 0}
         return places | (self._settled(lambda _: self._at(ends)) if ends else {})
 

@@ -1,9 +1,9 @@
 """Offsets of many partitions, and their JSON: {"topic": {"0": 23, "1": -1}}, as in Spark.
 
 Spark keeps the JSON in its checkpoints and compares it as text, so it is always in the same order.
-An offset of -2 stands for the earliest, -1 for the latest. In checkpoints the ids of the topics
-stand beside them, {"@ids": {"topic": "6f1d..."}}, where they are known: only an id tells a topic
-from another that was made under its name while the query was away.
+An offset of -2 stands for the earliest, -1 for the latest. Checkpoints also contain the ids of the
+topics, {"@ids": {"topic": "6f1d..."}}, if known: only the id distinguishes a topic from another
+that was created with its name while the query was away.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _TIMES_EXAMPLE = '{"topicA": {"0": 123456789, "1": 123456789}, "topicB": {"0": 1
 
 
 IDS = "@ids"
-"""No topic has such a name."""
+"""No topic can have this name."""
 
 
 def to_json(
@@ -50,7 +50,7 @@ def from_json(given: Mapping[str, Mapping[str, Any]]) -> Offsets:
 
 
 def ids_from_json(given: Mapping[str, Mapping[str, Any]]) -> dict[str, bytes]:
-    """Of checkpoints of Spark's own connector, none."""
+    """Return topic ids by name; empty for checkpoints of Spark's own connector."""
     return {topic: bytes.fromhex(text) for topic, text in given.get(IDS, {}).items()}
 
 
@@ -59,7 +59,7 @@ def parse_offsets(text: str) -> Offsets:
 
 
 def parse_times(text: str) -> Offsets:
-    """Milliseconds since 1970 for each partition."""
+    """Parse milliseconds since 1970 for each partition."""
     return _parse(text, 0, _TIMES_EXAMPLE)
 
 

@@ -1,7 +1,7 @@
-"""The options of the source, named, checked and refused as by Spark's Kafka source.
+"""The options of the source, with the names and checks of Spark's Kafka source.
 
-Names are told apart whatever their case. What Spark reads and does not use is not refused; a name
-that is nearly one of those known is, as it would be left out without a word.
+Names are case-insensitive. An option that Spark reads but does not use is accepted. A name that is
+nearly a known one is refused, because it would be ignored silently.
 """
 
 from __future__ import annotations
@@ -13,8 +13,8 @@ from dataclasses import dataclass
 from typing import cast
 
 from ottla.client.settings.consumer import ConsumerOptions
+from ottla.durations import parse_ms
 from ottla.spark.client_options import BOOTSTRAP, consumer_options
-from ottla.spark.source.durations import duration_ms
 from ottla.spark.source.limits import Limit, Strategy, check_batch, read_limit
 from ottla.spark.source.offsets import EARLIEST, LATEST
 from ottla.spark.source.topics import TopicChoice, read_choice
@@ -48,6 +48,7 @@ KNOWN = [
 
 _NEARLY = 0.9
 _MAX_TRIGGER_DELAY = "15m"
+_SPARK_UNITS = ("us", "ms", "s", "m", "min", "h", "d")
 _POLL_TIMEOUT_MS = 120_000
 
 
@@ -58,20 +59,20 @@ class SourceOptions:
     ending: Limit
     client: ConsumerOptions
     no_match: Strategy = "error"
-    """What a starting time after the last record means."""
+    """What to do if a starting time is after the last record."""
     max_offsets: int | None = None
     min_offsets: int | None = None
     max_delay_ms: int = 15 * 60_000
     min_partitions: int | None = None
     max_records: int | None = None
-    """Of one task."""
+    """The most records that one task reads."""
     headers: bool = False
     fail_on_data_loss: bool = True
     offset_attempts: int = 3
     offset_pause_ms: int = 1_000
     poll_timeout_ms: int = _POLL_TIMEOUT_MS
     metadata_ttl_ms: int = -1
-    """How long the partitions that were found are taken for all there are; -1: not at all."""
+    """How long the known partitions are taken to be complete; -1: not at all."""
 
     @property
     def is_read_committed(self) -> bool:
@@ -83,7 +84,7 @@ def includes_headers(options: Mapping[str, str]) -> bool:
 
 
 def check_options(options: Mapping[str, str]) -> None:
-    """What is wrong whether a table or a stream is to be read."""
+    """Refuse options that are wrong for both batch and stream."""
     _options(_lower(options), LATEST)
 
 
@@ -116,7 +117,7 @@ def _options(given: Mapping[str, str], starting: int) -> SourceOptions:
         no_match=_strategy(given),
         max_offsets=_positive(given, "maxOffsetsPerTrigger"),
         min_offsets=_positive(given, "minOffsetsPerTrigger"),
-        max_delay_ms=duration_ms(
+        max_delay_ms=_duration_ms(
             "maxTriggerDelay", given.get("maxtriggerdelay", _MAX_TRIGGER_DELAY)
         ),
         min_partitions=_positive(given, "minPartitions"),
@@ -214,3 +215,14 @@ def _truth(given: Mapping[str, str], name: str, *, default: bool) -> bool:
     if text not in ("true", "false"):
         raise ValueError(f"{name} must be true or false, got {text!r}")
     return text == "true"
+
+
+def _duration_ms(name: str, text: str) -> int:
+    """Read a duration as Spark writes it: 15m, 10s, 500ms; a bare number is milliseconds."""
+    if text.strip().isdecimal():
+        return int(text)
+    found = parse_ms(text, _SPARK_UNITS, parts_max=1)
+    if found is None:
+        units = ", ".join(_SPARK_UNITS)
+        raise ValueError(f"{name} must be a number and a unit ({units}) such as 15m, got {text!r}")
+    return found

@@ -1,4 +1,4 @@
-"""What Spark hands from the driver to a task: one range, and the topic that is meant."""
+"""The partition that Spark passes from the driver to a task: a range, and its topic's id."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ottla.spark.source.planning import Range
 
 @dataclass
 class RangePartition(InputPartition):
-    """Of plain values: it is pickled for every task."""
+    """A range of offsets for one task, in plain values, because it is pickled for every task."""
 
     topic: str
     partition: int

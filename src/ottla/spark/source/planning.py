@@ -1,6 +1,6 @@
-"""What a batch reads: how a limit is spread over partitions, and which tasks read what. All pure.
+"""Plans a batch: spreads a limit over partitions, and assigns ranges to tasks. All pure.
 
-The rules are those of Spark's Kafka source, in whole numbers.
+The rules are those of Spark's Kafka source, with integers.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from ottla.spark.source.offsets import EARLIEST, LATEST, Offsets
 
 @dataclass(frozen=True, slots=True)
 class Range:
-    """The offsets from `start` up to and without `until`; there may be no record at some."""
+    """The offsets from `start` up to, not including, `until`; some may have no record."""
 
     partition: TopicPartition
     start: int
@@ -29,10 +29,10 @@ class Range:
 def spread(
     limit: int, start: Mapping[TopicPartition, int], end: Mapping[TopicPartition, int]
 ) -> Offsets:
-    """How far to go from `start` towards `end` so that about `limit` offsets are passed.
+    """Return how far to go from `start` towards `end` to read about `limit` offsets.
 
-    Each partition gets its share of what is there, at least 1: none starves, so a batch may be
-    larger than the limit by as many as there are partitions.
+    Each partition gets its share, at least 1, so that none starves. So a batch may exceed the limit
+    by the number of partitions.
     """
     sizes = {one: end[one] - start[one] for one in end if one in start and end[one] > start[one]}
     total = sum(sizes.values())
@@ -49,8 +49,8 @@ def is_enough(
 
 
 def needs_earliest(start: Offsets, end: Offsets) -> set[TopicPartition]:
-    """The partitions that are read from their earliest record: new ones, those that begin there,
-    and those made anew, whose end lies before the start."""
+    """Return the partitions that are read from their earliest record: new ones, those that begin
+    there, and those created again, whose end is before the start."""
     return {
         one
         for one, until in end.items()
@@ -59,7 +59,7 @@ def needs_earliest(start: Offsets, end: Offsets) -> set[TopicPartition]:
 
 
 def ranges_between(start: Offsets, end: Offsets, earliest: Offsets) -> list[Range]:
-    """Of all partitions in `end` that hold something to read. `earliest` has what
+    """Return the non-empty ranges of all partitions in `end`. `earliest` has those that
     `needs_earliest` names; partitions that are not in it are gone."""
     from_earliest = needs_earliest(start, end)
     found = []
@@ -73,7 +73,7 @@ def ranges_between(start: Offsets, end: Offsets, earliest: Offsets) -> list[Rang
 def split(
     ranges: Iterable[Range], min_partitions: int | None = None, max_records: int | None = None
 ) -> list[Range]:
-    """One task a range, or more: none larger than `max_records`, about `min_partitions` in all.
+    """Split ranges into tasks: none above `max_records`, about `min_partitions` in all.
 
     Large ranges are cut, small ones are left whole.
     """
@@ -95,12 +95,12 @@ def split(
 
 
 def cut(one: Range, parts: int) -> list[Range]:
-    """Into so many of about the same size; no empty ones."""
+    """Cut into this many parts of about the same size; no part is empty."""
     count = max(1, min(parts, one.size))
     places = [one.start + one.size * number // count for number in range(count + 1)]
     return [Range(one.partition, *pair) for pair in itertools.pairwise(places)]
 
 
 def _parts(size: int, total: int, wanted: int) -> int:
-    """Its share of the wanted tasks, rounded, at least one."""
+    """Return its share of the wanted tasks, rounded, at least one."""
     return max(1, (2 * size * wanted + total) // (2 * total)) if total else 1

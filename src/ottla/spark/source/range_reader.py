@@ -1,12 +1,12 @@
-"""A range of one partition as Arrow batches: every record in it, none outside, and then the end.
+"""Reads a range of one partition as Arrow batches: exactly the records in it.
 
-While one answer is decoded and handed to Spark, the next is on its way. Memory holds two answers
-and an Arrow batch, whatever the range. How much is asked for follows from how large records turned
-out to be, so that little is fetched from behind the range.
+While one answer is decoded and passed to Spark, the next is requested. Memory holds two answers and
+an Arrow batch, whatever the range. The size of requests follows from the size of the records so
+far, so that little is fetched from after the range.
 
-Offsets without a record (compacted, control records, aborted transactions) are stepped over with
-the batches they stood in. Where the broker has nothing at all up to the end of the range, though it
-can be read so far, compaction has taken the rest: the range is over.
+Offsets without a record (compacted, control records, aborted transactions) are skipped with their
+batches. If the broker returns nothing up to the end of the range, though it is readable that far,
+compaction has removed the rest: the range is over.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from collections.abc import Iterator
 import pyarrow as pa
 import pyarrow.compute as pc
 
-from ottla.client.consumer.fetched_part import FetchedPart
+from ottla.client.consumer.fetching.part import FetchedPart
 from ottla.protocol.uuids import ZERO_UUID
 from ottla.records.codec import Codec
 from ottla.records.engine import RecordColumns
@@ -36,17 +36,16 @@ from ottla.spark.source.source_client import SourceClient
 from ottla.spark.workers import task_done
 
 ROWS = 10_000
-"""An Arrow batch is handed over when it has so many rows,"""
+"""An Arrow batch is passed on when it has this many rows,"""
 BATCH_BYTES = 4 << 20
-"""or holds so many bytes of keys and values."""
+"""or this many bytes of keys and values."""
 FETCH_BYTES = 4 << 20
-"""The most bytes asked for at a time, unless kafka.max.partition.fetch.bytes says otherwise."""
+"""The most bytes per request, unless kafka.max.partition.fetch.bytes is set."""
 FETCH_BYTES_LEAST = 64 << 10
 RECORD_BYTES_GUESS = 1 << 10
-"""Before any record has been seen."""
+"""Assumed before any record has been seen."""
 EMPTY_ANSWERS = 3
-"""So many in a row show that there is nothing: a broker that reads from far may once have been too
-slow."""
+"""This many in a row show that there is nothing: a single one may come from a slow broker."""
 
 _clients: KeptClients[SourceClient] = KeptClients()
 
@@ -103,19 +102,19 @@ class RangeReader:
     # Fetching
 
     def _ask(self, offset: int) -> concurrent.futures.Future[Answer] | None:
-        """None: the range ends before `offset`."""
+        """Request records; None if the range ends before `offset`."""
         if offset >= self._until:
             return None
         asked = Asked(self._partition, offset, self._bytes_for(offset), self._topic_id)
         return self._client.begin_fetch(asked, self._options.poll_timeout_ms / 1000)
 
     def _bytes_for(self, offset: int) -> int:
-        """What the rest of the range may need, a little more rather than a second request."""
+        """Return what the rest of the range may need, and a little more."""
         rest = int((self._until - offset) * self._bytes_each * 1.1)
         return min(self._bytes_max, max(FETCH_BYTES_LEAST, rest))
 
     def _answer(self, pending: concurrent.futures.Future[Answer] | None) -> Answer | None:
-        """None: the position has changed."""
+        """Return the answer; None if the position has changed."""
         assert pending is not None
         try:
             return pending.result()
@@ -140,7 +139,7 @@ class RangeReader:
         assert isinstance(first, int)
         assert isinstance(last, int)
         if first <= self._position <= last:
-            return  # it has come back, as when a leader is elected
+            return  # it is back, as after a leader election
         goal = min(first, self._until) if self._position < first else self._until
         self._lose(
             f"{self._partition} holds the offsets {first} to {last} now, and {self._position} to "
@@ -149,7 +148,7 @@ class RangeReader:
         self._position = goal
 
     def _is_over(self, answer: Answer, empty_answers: int, deadline: float) -> bool:
-        """Whether nothing can come any more, after an answer without records."""
+        """True if nothing can come any more, after an answer without records."""
         if answer.end >= self._until:
             return empty_answers >= EMPTY_ANSWERS
         if time.monotonic() < deadline:
@@ -195,7 +194,7 @@ class RangeReader:
             raise self._unreadable(error) from error
 
     def _added(self, header: BatchHeader, batch: memoryview) -> Iterator[pa.RecordBatch]:
-        """The batch's records to the columns; those that are full are handed over."""
+        """Add the batch's records to the columns; yield columns that are full."""
         kind = int(header.is_log_append_time)
         if kind != self._timestamp_type:
             if self._columns.count:
@@ -212,7 +211,7 @@ class RangeReader:
             yield self._taken()
 
     def _add(self, header: BatchHeader, payload: memoryview | bytes) -> bool:
-        """Whether all of the batch that is wanted is in the columns."""
+        """Add records; return True if all wanted records of the batch are in the columns."""
         columns = self._columns
         room = ROWS_MAX - columns.count
         columns.add(
@@ -234,7 +233,7 @@ class RangeReader:
         rows = self._rows.batch(self._columns.take(), self._timestamp_type)
         if next_offset <= self._until:
             return rows
-        # Where offsets are missing, so many rows as there are offsets lead beyond the range.
+        # If offsets are missing, as many rows as offsets lead beyond the range.
         return rows.slice(0, pc.sum(pc.less(rows.column("offset"), self._until)).as_py())
 
     def _unreadable(self, error: InvalidBatch) -> Exception:

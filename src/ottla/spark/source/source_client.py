@@ -1,7 +1,7 @@
-"""What the source asks of a cluster: topics, offsets, and records from an offset on.
+"""The source's client of a cluster: topics, offsets, and records from an offset on.
 
-It reads by itself and not through `Consumer`: a task reads one known range of one partition, so
-that there is nothing to subscribe to or to wait for, and what lies behind the range is not fetched.
+It does not use `Consumer`: a task reads one known range of one partition, so there is nothing to
+subscribe to or to wait for, and records after the range are not fetched.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ import concurrent.futures
 from collections.abc import Coroutine, Mapping, Sequence
 from typing import Any, TypeVar
 
-from ottla.blocking.client import BlockingClient
+from ottla.blocking.loop_user import LoopUser
 from ottla.client.admin.offsets import find_offsets, offset_question
 from ottla.client.network.cluster import Cluster
 from ottla.client.network.leaders import ask_known_leaders
@@ -27,24 +27,25 @@ from ottla.spark.source.fetching import Answer, Asked, Fetching
 T = TypeVar("T")
 
 
-class SourceClient(BlockingClient):
-    """Use `start()` and `close()`. Its calls wait, but for `begin_fetch`.
+class SourceClient:
+    """Use `start()` and `close()`. Its calls block, except `begin_fetch`.
 
-    `is_first`: nobody has talked to the cluster yet, so that its address may be wrong.
+    `is_first`: nobody has connected to the cluster yet, so its address may be wrong.
     """
 
     def __init__(self, options: ConsumerOptions, *, is_first: bool = False) -> None:
         self.settings = settings_from(ConsumerSettings, options)
         self._patience = Patience.of(options, self.settings) if is_first else None
+        self._loop = LoopUser("SourceClient")
         self._runtime: OsRuntime | None = None
         self._cluster: Cluster | None = None
         self._fetching: Fetching | None = None
 
     def start(self) -> None:
-        self._open(self._connect)
+        self._loop.open(self._connect)
 
     def close(self) -> None:
-        self._shut(self._disconnect)
+        self._loop.close(self._disconnect)
 
     async def _connect(self) -> None:
         self._runtime = OsRuntime()
@@ -66,25 +67,25 @@ class SourceClient(BlockingClient):
             await self._runtime.close()
 
     def metrics(self) -> dict[str, float]:
-        """Numbers under Kafka's names."""
-        return self._do(self._connected().metrics.snapshot)
+        """Metrics under Kafka's names."""
+        return self._loop.do(self._connected().metrics.snapshot)
 
     # Topics and offsets
 
     def topics(self, names: Sequence[str] | None) -> dict[str, Topic]:
-        """As they are now, all if there are no `names`; one that is missing has no partitions."""
+        """Return the present topics, all without `names`; a missing one has no partitions."""
         cluster = self._connected()
-        view = self._call(lambda: cluster.retrying(lambda: cluster.refresh(names)))
+        view = self._loop.call(lambda: cluster.retrying(lambda: cluster.refresh(names)))
         return view.topics
 
     def offsets(self, at: Mapping[TopicPartition, int]) -> dict[TopicPartition, int | KafkaError]:
-        """At an end of the log, or the first at a time in ms (-1: none is that late)."""
-        return self._call(lambda: self._find(at))
+        """Return offsets at an end of the log, or the first at a time in ms (-1: none)."""
+        return self._loop.call(lambda: self._find(at))
 
     async def _find(
         self, at: Mapping[TopicPartition, int]
     ) -> dict[TopicPartition, int | KafkaError]:
-        """Who leads is known, most of the time: `topics` has asked just before."""
+        """Ask the known leaders first: they are mostly current, as `topics` has just asked."""
         cluster, isolation = self._connected(), self.settings.isolation_level
         ask = offset_question(cluster, at, isolation)
         answers = await ask_known_leaders(cluster, at, ask)
@@ -99,16 +100,16 @@ class SourceClient(BlockingClient):
     # Records
 
     def begin_fetch(self, asked: Asked, within_s: float) -> concurrent.futures.Future[Answer]:
-        """The answer comes while the caller does something else."""
+        """Begin a fetch; the answer arrives while the caller does something else."""
         assert self._fetching is not None
         return self._begin(self._fetching.fetch(asked, within_s))
 
     def _begin(self, work: Coroutine[Any, Any, T]) -> concurrent.futures.Future[T]:
-        thread = self._running()
+        thread = self._loop.running()
         thread.check()
         return asyncio.run_coroutine_threadsafe(work, thread.loop)
 
     def _connected(self) -> Cluster:
-        self._running()
+        self._loop.running()
         assert self._cluster is not None
         return self._cluster

@@ -1,13 +1,13 @@
 """A topic as a stream: Spark asks how far a batch may go, then for its tasks.
 
-Every batch follows from two sets of offsets, which Spark keeps in its checkpoint, and from nothing
-else: what is planned again after a crash is the same. So the very first offsets stay what was asked
-for, -2 (earliest) or -1 (latest), where they would be other numbers when asked for again:
+Every batch follows only from two sets of offsets, which Spark keeps in its checkpoint, so that a
+batch planned again after a crash is the same. So the first offsets stay as given, -2 (earliest) or
+-1 (latest), because they could resolve to other numbers later:
 
-    start -1 -> end 100     nothing to read: 100 is where the latest was, and is now written down
-    start -2 -> end 100     from the earliest record there is
-    no start -> end 100     a partition found meanwhile: likewise
-    start 50 -> end 20      the topic was deleted and made anew: from its earliest record
+    start -1 -> end 100     nothing to read: 100 was the latest, and is now stored
+    start -2 -> end 100     from the earliest record
+    no start -> end 100     a partition found meanwhile: the same
+    start 50 -> end 20      the topic was deleted and created again: from its earliest record
 """
 
 from __future__ import annotations
@@ -44,11 +44,11 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     def __init__(self, options: Mapping[str, str], schema: StructType) -> None:
         self._options = stream_options(options)
         check_schema(schema, headers=self._options.headers)
-        # What follows is used in the one process that plans for the driver.
+        # The following is used in the one process that plans for the driver.
         self._finder = OffsetFinder(self._options)
         self._first: Offsets | None = None
         self._is_checked = False
-        """Whether the partitions of the first offsets are those that there are."""
+        """True if the partitions of the first offsets have been checked."""
         self._goal: Offsets | None = None
         """With the trigger available-now: where the query ends."""
         self._latest: Offsets | None = None
@@ -57,7 +57,7 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
     # Offsets
 
     def initialOffset(self) -> Json:
-        """Spark asks more than once, and must hear the same."""
+        """Return the first offsets. Spark asks more than once, and must get the same answer."""
         if self._first is None:
             self._first = self._starting()
         return to_json(self._first)
@@ -101,8 +101,9 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return to_json(end, ids)
 
     def _check_first(self, begin: Offsets) -> None:
-        """Only where nothing was planned before. A query that died in its first batch plans it
-        again from the same offsets, whatever has become of the partitions since."""
+        """Check the first offsets, only if nothing was planned before. A query that died in its
+        first batch plans it again from the same offsets, even if the partitions have changed
+        since."""
         if not self._is_checked and begin == self._first:
             self._finder.check_given(self._options.starting, starting=True)
         self._is_checked = True
@@ -111,8 +112,8 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return to_json(self._latest) if self._latest else None
 
     def _waits(self, begin: Offsets, end: Offsets) -> bool:
-        """Whether there is too little for a batch, and time to wait for more; a query that ends
-        with what is there has none."""
+        """True if there is too little for a batch and time to wait for more; a query with the
+        trigger available-now does not wait."""
         least = self._options.min_offsets
         if least is None or self._goal is not None or end == begin:
             return False
@@ -152,15 +153,15 @@ class StreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         yield from read_range(self._options, partition.range, partition.topic_id)
 
     def commit(self, end: dict[str, Any]) -> None:
-        """Nothing to do: what has been read is in Spark's checkpoint."""
+        """Do nothing: Spark's checkpoint has what was read."""
 
     def stop(self) -> None:
         self._finder.close()
 
 
 class RefusedReader(DataSourceStreamReader):
-    """Says what is wrong with the options when Spark first asks. Said any earlier, the last line of
-    the error would be one of PySpark's: it stops a reader that it does not have."""
+    """Reports wrong options when Spark first calls it. If reported earlier, the last line of the
+    error would be PySpark's own, about stopping a reader that it does not have."""
 
     def __init__(self, error: ValueError) -> None:
         self._error = error

@@ -1,8 +1,7 @@
-"""Whether a topic is still the one that was read before, as its id tells. Pure.
+"""Decides by its id whether a topic is still the one that was read before. Pure.
 
-Ids are kept with the offsets in Spark's checkpoints. Where they are not known, as in a checkpoint
-of Spark's own connector, a topic that ends before the place where reading stood is taken for one
-made anew.
+Ids are stored with the offsets in Spark's checkpoints. If they are unknown, as in a checkpoint of
+Spark's own connector, a topic that ends before the last position counts as created again.
 """
 
 from __future__ import annotations
@@ -18,11 +17,11 @@ from ottla.spark.source.offsets import Offsets
 @dataclass(frozen=True)
 class TopicHistory:
     ids: Mapping[str, bytes] = field(default_factory=dict)
-    """By name, of topics as they were at the end of the batch before."""
+    """Topic ids by name, at the end of the previous batch."""
     anew: frozenset[str] = frozenset()
-    """Topics of another id than for the batch before,"""
+    """Topics with another id than in the previous batch,"""
     same: frozenset[str] = frozenset()
-    """and of the same id. Of others it is not known."""
+    """and with the same id. For others it is unknown."""
 
     def seen(self, ids: Mapping[str, bytes]) -> TopicHistory:
         before = {name: self.ids.get(name, ZERO_UUID) for name in ids}
@@ -34,8 +33,8 @@ class TopicHistory:
         )
 
     def ends(self, begin: Offsets, latest: Offsets) -> Offsets:
-        """Where a batch may go. Of a topic made anew first to before the old place: an end before
-        the start tells whoever plans the batch, now or again, to read from the earliest record."""
+        """Return where a batch may end. For a topic created again, first before the old position:
+        an end before the start makes the planner, now or later, read from the earliest record."""
         return {
             one: min(end, begin[one] - 1)
             if one.topic in self.anew and begin.get(one, 0) > 0
@@ -44,8 +43,8 @@ class TopicHistory:
         }
 
     def truncated(self, begin: Offsets, until: Offsets) -> set[TopicPartition]:
-        """Partitions of the same topic as before that end before the start: the newest records are
-        lost, as when a replica leads that did not have them, and the others have been read."""
+        """Return partitions of the same topic that end before the start: the newest records are
+        lost, as when a replica without them became leader, and the others have been read."""
         return {
             one for one, end in until.items() if begin.get(one, 0) > end and one.topic in self.same
         }

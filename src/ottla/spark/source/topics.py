@@ -1,4 +1,4 @@
-"""Which partitions are read: those assigned, all of some topics, or all of topics by a pattern."""
+"""The partitions to read: assigned ones, all of some topics, or all of topics by a pattern."""
 
 from __future__ import annotations
 
@@ -39,7 +39,7 @@ class TopicChoice:
 
 
 def read_choice(given: Mapping[str, str]) -> TopicChoice:
-    """`given` has lower-case names."""
+    """Read the choice of topics; `given` has lower-case names."""
     chosen = [name for name in WAYS if name in given]
     if len(chosen) != 1:
         one = "Only one of" if chosen else "One of"

@@ -1,8 +1,8 @@
-"""Queries of a plan as streaming frames, and what is done with each batch of them.
+"""Builds the queries of a plan as streaming frames, and processes each of their batches.
 
-The part up to the operation with state is a streaming frame. All after it, and all of a query
-without state, is done to the batches: so every output of a query, and its dead letters, come from
-one batch and go in one write. Dead letters from before the operation with state pass beside it.
+The part up to the operation with state is a streaming frame. Everything after it, and the whole of
+a query without state, runs on the batches: so every output of a query, and its dead letters, come
+from one batch and go in one write. Dead letters from before the operation with state bypass it.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ _KEPT = ("key", "value")
 
 @dataclass
 class BuiltQuery:
-    """Ready to be started: `data` in `mode`, `write` for each batch."""
+    """A query that is ready to start: `data` in output mode `mode`; `write` handles each batch."""
 
     query: Query
     data: DataFrame
@@ -44,12 +44,13 @@ class BuiltQuery:
     tables: GlobalTables
     lowered: Lowered | None = None
     own_topics: list[str] = field(default_factory=list)
-    """What it has read of these is of no use any more."""
+    """Internal topics whose records can be deleted once this query has read them."""
 
     def write(self, batch: DataFrame, number: int) -> None:
         query_id = batch.sparkSession.sparkContext.getLocalProperty("sql.streaming.queryId")
         several = len(self.query.outputs) > 1 or self.settings.dead_letters is not None
-        kept = batch.persist() if several else batch  # or each would do the batch's work again
+        # Otherwise each output would compute the batch again.
+        kept = batch.persist() if several else batch
         try:
             write(self._rows(kept), self.settings, f"{self.settings.app_id}-{query_id}", number)
         finally:
@@ -57,14 +58,14 @@ class BuiltQuery:
                 kept.unpersist()
 
     def state_schema(self) -> list[tuple[str, str]]:
-        """Of what the operation with state gives: it follows from what it keeps."""
+        """Return the columns that the stateful operation returns: they depend on its state."""
         if self.lowered is None:
             return []
         schema = self.lowered.frame.data.schema
         return [(name, schema[name].dataType.simpleString()) for name in _KEPT]
 
     def learn(self, spark: SparkSession) -> None:
-        """Try it on no records: mistakes are found, and the forms of internal topics known."""
+        """Run it on no records: this finds mistakes and the serdes of internal topics."""
         nothing = spark.createDataFrame([], self.data.schema)
         flow, _ = self._flow(nothing, EmptyTables(spark, self.settings))
         for output in self.query.outputs:
@@ -102,7 +103,7 @@ class BuiltQuery:
 
 
 class Builder:
-    """Builds the queries of a plan in its order: each needs to know what the ones before write."""
+    """Builds the queries of a plan in its order: each needs the serdes of those before it."""
 
     def __init__(self, spark: SparkSession, settings: Settings, reading: dict[str, str]) -> None:
         self._spark = spark
@@ -170,7 +171,7 @@ def _leads_to(entry: Input, node: Node) -> bool:
 
 
 def _beside(data: DataFrame, letters: DataFrame | None) -> DataFrame:
-    """Dead letters travel in a column of their own, past the operation with state."""
+    """Add dead letters in a column of their own, which bypasses the operation with state."""
     if letters is None:
         return data
     inside = letters.select(F.struct("*").alias(_DEAD))

@@ -1,12 +1,13 @@
-"""What a lambda sees while a query is built: a record whose parts are columns.
+"""The record that a lambda gets while a query is built: its parts are columns.
 
 `r.value.amount` is a column, so `r.value.amount > 10` is an expression of Spark's. Rows are given
-as `Fields`, not as columns: a column's own methods would hide fields such as `name`, and a field
-that is misspelt should be told at once, by name.
+as `Fields`, not as columns: a column's own methods would hide fields such as `name`, and a misspelt
+field should be reported at once, by name.
 """
 
 from __future__ import annotations
 
+import difflib
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -20,7 +21,7 @@ from ottla.streams.errors import BadTopology
 class Fields:
     """The fields of a row: `r.value.amount` or `r.value["amount"]`.
 
-    `{**r.value, "tax": ...}` is the row with a field more. What is no field is a method of the
+    `{**r.value, "tax": ...}` is the row with one more field. Any other name is a method of the
     whole column: `r.value.isNull()`.
     """
 
@@ -30,8 +31,10 @@ class Fields:
 
     def __getitem__(self, name: str) -> Any:
         if name not in self.__struct.names:
-            known = ", ".join(self.__struct.names)
-            raise BadTopology(f"there is no field {name!r}; there are: {known}")
+            names = list(self.__struct.names)
+            close = difflib.get_close_matches(name, names, n=1)
+            hint = f"; is {close[0]} meant?" if close else ""
+            raise BadTopology(f"there is no field {name!r}; there are: {', '.join(names)}{hint}")
         return namespace(self.__column.getField(name), self.__struct[name].dataType)
 
     def __getattr__(self, name: str) -> Any:
@@ -58,7 +61,7 @@ def namespace(column: Column, found: DataType) -> Any:
 
 
 class ColumnRecord:
-    """`r` of `lambda r: ...`."""
+    """The `r` of `lambda r: ...`."""
 
     def __init__(self, schema: StructType) -> None:
         self.key = namespace(F.col("key"), schema["key"].dataType)
@@ -75,10 +78,10 @@ class ColumnRecord:
 
 
 def column(given: Any) -> Column:
-    """What a lambda gave, as a column: dicts become rows, lists arrays, other values constants.
+    """Convert a lambda's result to a column: dicts become rows, lists arrays, other values
+    constants.
 
-    Also turns `r.value`, where it is a row, into something for Spark's functions:
-    `F.to_json(column(r.value))`.
+    Also converts `r.value`, if it is a row, for Spark's functions: `F.to_json(column(r.value))`.
     """
     if isinstance(given, Column):
         return given
@@ -98,7 +101,7 @@ def pair(given: Any, verb: str) -> tuple[Column, Column]:
 
 
 def pairs(given: Any) -> Column:
-    """A list of (key, value), or a column of arrays of structs of `key` and `value`."""
+    """Convert a list of (key, value), or a column of arrays of structs of `key` and `value`."""
     if isinstance(given, Iterable) and not isinstance(given, Column | Fields):
         made = [pair(one, "flat_map") for one in given]
         return F.array(*(F.struct(key.alias("key"), value.alias("value")) for key, value in made))

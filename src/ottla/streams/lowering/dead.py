@@ -1,6 +1,6 @@
-"""Records that fail: set aside with the reason, or the end of the query.
+"""Records that fail: set aside with the reason, or they end the query.
 
-The headers of a dead letter are those of Kafka Streams (KIP-1034), and the node's name.
+The headers of a dead letter are those of Kafka Streams (KIP-1034) plus the node's name.
 """
 
 from __future__ import annotations
@@ -15,12 +15,12 @@ from ottla.streams.lowering.frame import HEADERS
 
 PREFIX = "__streams.errors."
 MARK = "ottla.streams: "
-"""Begins the message of errors that name a node themselves."""
+"""The prefix of error messages that name a node themselves."""
 
 
 @dataclass(frozen=True)
 class Failure:
-    """Columns that say what went wrong with a record; all null where nothing did."""
+    """Columns with the error of a record; all null if it did not fail."""
 
     kind: Column
     message: Column
@@ -28,7 +28,7 @@ class Failure:
 
 @dataclass
 class DeadLetters:
-    """Collects the records that fail while frames are built; `topic` None: let them fail."""
+    """Collects the records that fail while frames are built; `topic` None: they stop the query."""
 
     topic: str | None
     letters: list[DataFrame] = field(default_factory=list)
@@ -36,7 +36,7 @@ class DeadLetters:
     def part(
         self, data: DataFrame, failure: Failure, node: str, key: Column, value: Column
     ) -> DataFrame:
-        """The records that did not fail. Of the others `key` and `value` are kept, as bytes."""
+        """Return the records that did not fail. Keep `key` and `value` of the others as bytes."""
         if self.topic is None:
             return data.filter(
                 F.when(failure.kind.isNotNull(), _error(failure, node)).otherwise(True)
@@ -59,7 +59,7 @@ class DeadLetters:
 
 
 def _error(failure: Failure, node: str) -> Column:
-    """Stops the query, saying at which node and with which record."""
+    """Stop the query with an error that names the node and the record."""
     where = F.concat_ws("/", "__topic", F.concat(F.lit("partition "), "__partition"))
     parts = [
         F.lit(f"{MARK}{node}: "),

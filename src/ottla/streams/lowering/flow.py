@@ -1,4 +1,4 @@
-"""Records on their way through the operations without state."""
+"""Runs records through the operations without state."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ottla.streams.topology.topology import Node
 
 
 class Flow:
-    """What reaches a node from the `entering` frames alone: other queries bring the rest."""
+    """The frames at each node, from the `entering` frames alone; other queries add the rest."""
 
     def __init__(
         self, entering: Mapping[Node, Frame], dead: DeadLetters, tables: GlobalTables
@@ -37,7 +37,7 @@ class Flow:
         return merge(node, frames) if len(frames) > 1 else next(iter(frames), None)
 
     def _passed(self, node: Node) -> Frame | None:
-        """What comes through the operation."""
+        """Return the frame after the node's operation."""
         operation = node.operation
         if isinstance(operation, Merge):
             reaching = [frame for parent in node.parents if (frame := self.at(parent))]

@@ -1,6 +1,6 @@
-"""A stream while a query is built: a DataFrame with known columns, and the forms of key and value.
+"""A stream while a query is built: a DataFrame with known columns, and the serdes of key and value.
 
-Columns: `key`, `value`, `timestamp`, `headers`, and hidden ones that tell where a record came from:
+Columns: `key`, `value`, `timestamp`, `headers`, and hidden ones with the origin of a record:
 `__topic`, `__partition`, `__offset`.
 """
 
@@ -32,7 +32,7 @@ class Frame:
         return ColumnRecord(self.data.schema)
 
     def having(self, data: DataFrame) -> Frame:
-        """The same forms."""
+        """Return other data with the same serdes."""
         return replace(self, data=data)
 
     def with_value(self, value: Column, serde: Serde | None) -> Frame:
@@ -59,7 +59,7 @@ def _of_type(column: Column, serde: Serde | None) -> Column:
 
 
 def complete(data: DataFrame) -> DataFrame:
-    """With all columns: operations with state may leave some out."""
+    """Add missing columns: operations with state may leave some out."""
     missing: dict[str, str] = {
         name: kind
         for name, kind in {"headers": HEADERS, **PLACE}.items()

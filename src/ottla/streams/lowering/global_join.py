@@ -1,7 +1,7 @@
-"""A stream with a table that every task has whole: read again when it has changed.
+"""Joins a stream with a global table, which is read again when it has changed.
 
-Only for frames of batches: the plan sees to it. Spark would read a table that is joined to the
-streaming part of a query once, and never again.
+Only for frames of batches, which the plan ensures. Spark would read a table that is joined to the
+streaming part of a query only once.
 """
 
 from __future__ import annotations
@@ -29,7 +29,7 @@ from ottla.streams.topology.stateless import JoinGlobal
 from ottla.streams.topology.topology import Node
 
 _PATIENT = {"kafka.default.api.timeout.ms": "60000"}
-"""A query that is at work waits for brokers that are away."""
+"""A running query waits for brokers that are away."""
 
 
 class GlobalTables:
@@ -50,7 +50,8 @@ class GlobalTables:
         return self._tables[node].rows()
 
     def _reader(self, node: Node, operation: GlobalSource) -> Callable[[], DataFrame]:
-        """A row that is not of its form stops the query: there is no batch it would belong to."""
+        """Return a function that reads the table. A row that cannot be parsed stops the query,
+        because it belongs to no batch whose dead letters could take it."""
 
         def read() -> DataFrame:
             raw = read_whole(
@@ -83,7 +84,7 @@ class GlobalTables:
 
 
 class EmptyTables(GlobalTables):
-    """The same without rows, and without a cluster: to see whether what is joined fits."""
+    """The same without rows and without a cluster, to check whether the join fits."""
 
     def rows(self, node: Node) -> DataFrame:
         operation = node.operation

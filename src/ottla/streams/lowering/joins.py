@@ -1,4 +1,4 @@
-"""Joins, and the changes of a table, done to frames."""
+"""Lowers joins, and the changes of a table, to frames."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def joined_in_columns(pairs: DataFrame, joiner: Function) -> DataFrame:
 
 
 def joined_in_python(joiner: Function, value: Serde, node: str) -> Finish:
-    """A Python joiner is called outside the operation with state, so that it may fail alone."""
+    """Call a Python joiner outside the operation with state, so that single records may fail."""
 
     def together(record: PythonRecord) -> list[tuple[Any, Any]]:
         pair = record.value
@@ -79,7 +79,7 @@ def joined_in_python(joiner: Function, value: Serde, node: str) -> Finish:
 
 
 def changes(operation: keep.Changes, root: Root) -> Lowered:
-    """What was and what is, each under its new key."""
+    """Emit the old and the new value of each change, each under its new key."""
     frame = root.input
     schema = frame.data.schema
     kinds = schema["key"].dataType, schema["value"].dataType
@@ -94,7 +94,7 @@ def changes(operation: keep.Changes, root: Root) -> Lowered:
 
 
 class _Row:
-    """`r` of a table's `group_by`."""
+    """The `r` of a table's `group_by`."""
 
     def __init__(self, key: Any, value: Any) -> None:
         self.key = key

@@ -1,7 +1,7 @@
-"""Python functions that are called for each record, in Spark's Python workers, on Arrow batches.
+"""Calls Python functions for each record, in Spark's Python workers, on Arrow batches.
 
-A record that makes the function raise, or whose result is not of the form it should have, is told
-apart by two columns (`__error_kind`, `__error`); the others go on.
+If the function raises, or its result does not have the right type, two columns (`__error_kind`,
+`__error`) mark the record; the others go on.
 """
 
 from __future__ import annotations
@@ -28,7 +28,7 @@ Expand = Callable[[PythonRecord], list[tuple[Any, Any]]]
 def call(
     frame: Frame, function: Expand, node: str, dead: DeadLetters, key: Serde, value: Serde
 ) -> Frame:
-    """Each record becomes what `function` gives for it, in its place."""
+    """Replace each record by the results of `function`, in its place."""
     schema = _result_schema(frame, key.spark_type(), value.spark_type())
     zone = frame.data.sparkSession.conf.get("spark.sql.session.timeZone") or "UTC"
     worker = _Worker(function, frame.data.columns, schema, zone)
@@ -57,7 +57,7 @@ def _result_schema(frame: Frame, key: DataType, value: DataType) -> StructType:
 
 
 class _Made(NamedTuple):
-    """What became of a record; with an error there is one result, of nothing."""
+    """The results of one record; after an error, a single empty result."""
 
     results: list[tuple[Any, Any]]
     error: tuple[str, str] | None
@@ -90,7 +90,7 @@ class _Worker:
             return _failed(error)
 
     def _checked(self, made: _Made) -> _Made:
-        """Which records gave something that does not fit the schema."""
+        """Return the results, or an error if they do not fit the schema."""
         try:
             for key, value in made.results:
                 pa.array([key], self._types["key"])

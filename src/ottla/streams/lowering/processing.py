@@ -1,4 +1,4 @@
-"""Processors of the program's own, done to frames."""
+"""Lowers the program's own processors to frames."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""From topics to frames."""
+"""Reads topics into frames."""
 
 from __future__ import annotations
 
@@ -23,13 +23,13 @@ RAW = (
 _NAMES = ("topic", "partition", "offset", "timestamp", "key", "value", "headers")
 
 Serdes = Mapping[str, tuple[Serde, Serde]]
-"""Key and value of each internal topic."""
+"""Serdes of key and value of each internal topic."""
 
 
 def read(
     spark: SparkSession, topics: list[str], start: str, options: Mapping[str, str]
 ) -> DataFrame:
-    """The records of topics as they come, committed ones only."""
+    """Return a stream of the records of topics, committed ones only."""
     reader = spark.readStream.format("ottla").options(**options)
     reader = reader.option("subscribe", ",".join(topics)).option("startingOffsets", start)
     reader = reader.option("includeHeaders", "true")
@@ -37,7 +37,7 @@ def read(
 
 
 def read_whole(spark: SparkSession, topic: str, options: Mapping[str, str]) -> DataFrame:
-    """All that a topic holds when the frame is used, committed records only."""
+    """Return all records that a topic holds when the frame is used, committed ones only."""
     reader = spark.read.format("ottla").options(**options).option("subscribe", topic)
     reader = reader.option("includeHeaders", "true")
     return reader.option("kafka.isolation.level", "read_committed").load().select(*_NAMES)
@@ -50,7 +50,7 @@ def start_of(entry: Input) -> str:
 
 
 def parsed(raw: DataFrame, entry: Input, serdes: Serdes, dead: DeadLetters) -> Frame:
-    """Records of one input, typed; those that are not of the form are told apart."""
+    """Return the records of one input, typed; those that cannot be parsed are set aside."""
     operation = entry.node.operation
     if entry.internal:
         key, value = serdes[entry.internal.name]

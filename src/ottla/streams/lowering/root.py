@@ -1,4 +1,4 @@
-"""An operation with state, on its way to Spark: what it is given, and what it becomes."""
+"""An operation with state while it is lowered: its inputs, and its result."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ from ottla.streams.stores.entry import StateForm
 from ottla.streams.topology.topology import Node
 
 Finish = Callable[[Frame, DeadLetters], Frame]
-"""Done to each batch of results, outside Spark's operator: may set records aside."""
+"""Applied to each batch of results, outside Spark's operator; may set records aside."""
 
 
 @dataclass(frozen=True)
@@ -23,11 +23,11 @@ class Root:
     node: Node
     inputs: list[Frame]
     final: bool
-    """Only results that will not change any more."""
+    """True if only results that will not change any more are wanted."""
     spark: SparkSession
     options: Mapping[str, str]
     sets_aside: bool
-    """Records that fail go to a topic of dead letters."""
+    """True if records that fail go to a topic of dead letters."""
 
     @property
     def input(self) -> Frame:
@@ -36,7 +36,7 @@ class Root:
 
 @dataclass(frozen=True)
 class Lowered:
-    """`mode` is Spark's output mode; `states` tell how its stores are read."""
+    """`mode` is Spark's output mode; `states` say how its stores are read."""
 
     frame: Frame
     mode: str
@@ -45,7 +45,7 @@ class Lowered:
 
 
 def setting_aside(given: Frame, made: Frame, node: str) -> Finish | None:
-    """Parts what Python functions with state could not do from their results."""
+    """Return a step that separates failed records of Python functions from the results."""
     if ERROR_KIND not in made.data.columns:
         return None
     key, value = given.serdes(node)

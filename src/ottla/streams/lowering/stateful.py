@@ -1,4 +1,4 @@
-"""Operations with state, done to frames by the functions in operators/."""
+"""Lowers operations with state to frames, with the functions in operators/."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ from typing import Any
 from pyspark.sql import SparkSession
 from pyspark.sql import functions as F
 
-from ottla.streams.durations import in_words
+from ottla.durations import in_words
 from ottla.streams.errors import BadTopology
 from ottla.streams.lowering import joins
 from ottla.streams.lowering.columns import Fields, column
@@ -67,7 +67,7 @@ def _(operation: keep.Aggregate, root: Root) -> Lowered:
 def _changed_windows(
     operation: keep.Aggregate, root: Root, window: Session | Sliding, aggregates: Aggregates
 ) -> Lowered:
-    """Windows that Spark has no grouping for: their records are kept, and aggregated by batch."""
+    """Lower windows that Spark cannot group by: keep their records, and aggregate per batch."""
     frame = root.input
     data = windows.changed_windows(
         frame.data, window, final=root.final, node=root.node.name, set_aside=False
@@ -178,12 +178,12 @@ def _how(window: Window | None, root: Root) -> reduce.How:
 
 
 def _starting(initial: Any) -> Callable[[], Any]:
-    """A value, or what makes one: lists and dicts should not be shared between keys."""
+    """Return a function for the initial value, so that keys do not share a list or dict."""
     return initial if callable(initial) else lambda: initial
 
 
 def _with_rows(function: Callable[..., Any]) -> Callable[..., Any]:
-    """Rows are given as in all other functions: with their fields as attributes."""
+    """Pass rows as in all other functions: with their fields as attributes."""
     return lambda *given: function(*map(python_value, given))
 
 

@@ -1,4 +1,4 @@
-"""Operations that look at one record at a time, done to frames."""
+"""Lowers operations on single records to frames."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ _BRANCH = "__branch"
 
 
 class Step:
-    """A node at work on the records that reached it."""
+    """A node and the records that reached it."""
 
     def __init__(self, node: Node, frame: Frame, dead: DeadLetters) -> None:
         self.node = node
@@ -33,7 +33,7 @@ class Step:
         self._dead = dead
 
     def per_record(self, expand: Expand, key: Serde | None, value: Serde | None) -> Frame:
-        """None: of the form it had."""
+        """Call a function per record; a serde of None stays as it is."""
         had = self.frame.serdes(self.node.name)
         new = (key or had[0], value or had[1])
         return call(self.frame, expand, self.node.name, self._dead, *new)
@@ -160,7 +160,8 @@ def _(operation: do.Branch, step: Step) -> Frame:
 
 
 def _branch_in_python(operation: do.Branch, step: Step) -> Frame:
-    """The number travels as the key of a copy: what is called gives keys and values."""
+    """Choose the branch in Python. A called function returns keys and values, so the number of the
+    branch travels as the key of a copy."""
     predicates, count = operation.predicates, len(operation.predicates)
 
     def choose(record: PythonRecord) -> list[tuple[Any, Any]]:
@@ -185,7 +186,7 @@ def _(_: do.ToStream | do.ToTable, step: Step) -> Frame:
 
 
 def merge(node: Node, frames: list[Frame]) -> Frame:
-    """One frame of several; they must agree on what keys and values are."""
+    """Merge frames, whose keys and values must have the same types."""
     first = frames[0]
     for other in frames[1:]:
         for name in ("key", "value"):
@@ -200,5 +201,5 @@ def merge(node: Node, frames: list[Frame]) -> Frame:
 
 
 def _truth(given: Any) -> Column:
-    """What is null is not true."""
+    """Convert to a boolean column; null becomes false."""
     return F.coalesce(column(given).cast("boolean"), F.lit(False))

@@ -1,4 +1,4 @@
-"""What a Python function sees of a record: the same names as a lambda over columns."""
+"""The record that a Python function gets: the same names as a lambda over columns."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import Any
 
 
 class Row(dict[str, Any]):
-    """A dict whose entries are attributes, too: `r.value.amount` is `r.value["amount"]`."""
+    """A dict whose entries are also attributes: `r.value.amount` is `r.value["amount"]`."""
 
     def __getattr__(self, name: str) -> Any:
         try:
@@ -19,7 +19,7 @@ class Row(dict[str, Any]):
 
 
 def python_value(given: Any) -> Any:
-    """Rows at every depth."""
+    """Convert mappings to rows at every depth."""
     if isinstance(given, Mapping):
         return Row((name, python_value(part)) for name, part in given.items())
     if isinstance(given, list):
@@ -28,7 +28,7 @@ def python_value(given: Any) -> Any:
 
 
 class PythonRecord:
-    """`r` of a function that is called for each record."""
+    """The `r` of a function that is called for each record."""
 
     __slots__ = ("_row", "key", "value")
 
@@ -48,6 +48,6 @@ class PythonRecord:
 
     @property
     def topic(self) -> str | None:
-        """Where the record was read, if that is still known."""
+        """The topic the record was read from, if still known."""
         name: str | None = self._row.get("__topic")
         return name

@@ -1,4 +1,4 @@
-"""From frames to topics: all that a query writes in a batch goes in one exactly-once write."""
+"""Writes frames to topics: all that a query writes in a batch is one exactly-once write."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ from ottla.streams.settings import Settings
 
 
 def serdes_of(output: Output, frame: Frame) -> tuple[Serde, Serde]:
-    """What the sink says, or else the form that the records have."""
+    """Return the serdes of the sink, or else those of the records."""
     key, value = frame.key, frame.value
     if output.end is not None:
         key = getattr(output.end.operation, "key", None) or key
@@ -36,7 +36,7 @@ def rows(output: Output, frame: Frame) -> DataFrame:
 
 
 def all_rows(outputs: tuple[Output, ...], flow: Flow, dead: DeadLetters) -> list[DataFrame]:
-    """A frame for each output that anything reaches, and one of dead letters."""
+    """Return a frame for each output that gets records, and one of dead letters."""
     frames = [(output, flow.at(output.node)) for output in outputs]
     made = [rows(output, frame) for output, frame in frames if frame]
     letters = dead.together()
@@ -44,9 +44,10 @@ def all_rows(outputs: tuple[Output, ...], flow: Flow, dead: DeadLetters) -> list
 
 
 def write(frames: list[DataFrame], settings: Settings, transaction: str, version: int) -> None:
-    """Done at most once for each version.
+    """Write the frames, at most once for each version.
 
-    Several outputs are written by as many tasks as run at a time: each has a transaction.
+    Several outputs are written by as many tasks as run at a time, because each task has a
+    transaction.
     """
     together = reduce(DataFrame.unionByName, frames)
     if len(frames) > 1:

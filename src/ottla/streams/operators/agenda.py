@@ -1,5 +1,5 @@
-"""Which keys to look at again, and when: one timer of Spark's for all keys of a bucket that are due
-together. Keys are written down in chunks, so that none is ever rewritten."""
+"""The keys to look at again, and when: one timer of Spark's for all keys of a bucket that are due
+at the same time. Keys are stored in chunks, so that no chunk is ever rewritten."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ VALUE = "keys string"
 class Agenda:
     def __init__(self, handle: StatefulProcessorHandle) -> None:
         self._handle = handle
-        # Chunk 0 holds how many there are.
+        # Chunk 0 holds the number of chunks.
         self._chunks: MapState = handle.getMapState("due", KEY, VALUE)
 
     def add(self, items: Iterable[tuple[int, str]]) -> None:
@@ -32,7 +32,7 @@ class Agenda:
             self._chunks.updateValue((due, 0), (str(count + 1),))
 
     def take(self, due: int) -> list[str]:
-        """The keys that are due then, each once; they are off the agenda."""
+        """Return the keys that are due then, each once, and remove them."""
         keys: dict[str, None] = {}
         for chunk in range(self._count(due), -1, -1):
             row = self._chunks.getValue((due, chunk)) if chunk else None

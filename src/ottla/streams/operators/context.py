@@ -1,4 +1,4 @@
-"""What a processor has to do with: records, the way onward, stores and schedules."""
+"""The parts a processor works with: records, `forward`, stores and schedules."""
 
 from __future__ import annotations
 
@@ -23,21 +23,21 @@ _MS = timedelta(milliseconds=1)
 
 
 class Processor(ABC):
-    """What a user writes. A new one is made for each batch: what must last belongs in stores."""
+    """The class a user writes. Each batch has a new one: data that must last goes to stores."""
 
     def init(self, context: Context) -> None:  # noqa: B027
-        """Before the first record; the place for `context.schedule`."""
+        """Called before the first record; the place for `context.schedule`."""
 
     @abstractmethod
     def process(self, record: ProcessorRecord) -> None: ...
 
     def close(self) -> None:  # noqa: B027
-        """After the last record of a batch."""
+        """Called after the last record of a batch."""
 
 
 @dataclass(frozen=True)
 class Codecs:
-    """Of what comes in and of what goes out."""
+    """Codecs of incoming and outgoing records."""
 
     key: Codec
     value: Codec
@@ -47,7 +47,7 @@ class Codecs:
 
 
 class ProcessorRecord:
-    """Rows are dicts here."""
+    """A record as processors see it; rows are dicts."""
 
     __slots__ = ("_codecs", "_record", "key", "value")
 
@@ -86,7 +86,7 @@ class Schedule:
     callback: Callback
 
     def after(self, now: int) -> int:
-        """Whole intervals since the epoch, as Kafka Streams aligns them."""
+        """Return the next time: whole intervals since the epoch, as Kafka Streams aligns them."""
         return (now // self.interval_ms + 1) * self.interval_ms
 
 
@@ -102,7 +102,7 @@ class Context:
 
     @property
     def now(self) -> datetime:
-        """Stream time, or wall-clock time, as of the start of the batch."""
+        """Stream time, or wall-clock time, at the start of the batch."""
         return moment(self.now_ms)
 
     def forward(
@@ -113,7 +113,7 @@ class Context:
         timestamp: datetime | None = None,
         headers: Headers | None = None,
     ) -> None:
-        """Without a timestamp or headers: those of the record that is being processed."""
+        """Forward a record. Timestamp and headers are those of the current record by default."""
         record = self.record
         own = self.now_ms if record is None else record.time
         shown = record.headers if record and headers is None else self._packed(headers)
@@ -134,7 +134,7 @@ class Context:
         return self._stores[name]
 
     def schedule(self, interval: timedelta, kind: str, callback: Callback) -> None:
-        """`callback(time)` every `interval`, for each bucket of keys that had records."""
+        """Call `callback(time)` every `interval`, for each bucket of keys that had records."""
         if kind != self._time:
             raise ValueError(
                 f"a schedule by {kind} needs a processor with time={kind!r}; this one has"

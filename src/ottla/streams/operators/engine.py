@@ -1,12 +1,12 @@
 """Runs operators in Spark's transformWithState, many keys together.
 
-Spark calls Python once for each group of rows, at some 0.7 ms. So rows are grouped by bucket, not
-by key: a bucket's state is a map from keys to what is remembered of them, and reads and writes of a
-bucket's keys travel together. The number of buckets is part of what a checkpoint holds: it must
-stay the same.
+Spark calls Python once for each group of rows, which takes some 0.7 ms. So rows are grouped by
+bucket, not by key: a bucket's state is a map from keys to their state, and the reads and writes of
+a bucket's keys are sent together. The number of buckets is part of the checkpoint: it must stay the
+same.
 
-Late records are not dropped by Spark here: times go in as numbers, without the mark that
-`withWatermark` leaves on its column, so that the operator decides by stream time itself.
+Late records are not dropped by Spark here: times are passed as numbers, without the mark that
+`withWatermark` sets on its column, so the operator itself decides by stream time.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ _Text = Row("row")
 
 @dataclass(frozen=True)
 class Input:
-    """A frame that goes in. `due` is the end of a record's window."""
+    """An input frame. `due` is the end of a record's window."""
 
     frame: DataFrame
     side: int = 0
@@ -56,7 +56,7 @@ def run(
     grace_ms: int | None = None,
     buckets: int = BUCKETS,
 ) -> DataFrame:
-    """Results as `Columns` reads them. With `grace_ms` there is stream time."""
+    """Run the operator; `Columns` reads the results. With `grace_ms` there is stream time."""
     mode = "None" if grace_ms is None else "EventTime"
     text = grouped_rows(inputs, grace_ms, buckets).transformWithState(
         _Buckets(operator), "row string", "Update", mode
@@ -65,12 +65,12 @@ def run(
 
 
 def in_parts(text: DataFrame) -> DataFrame:
-    """In a step of its own: else Spark would part the text once for each column made of it."""
+    """Split the text in its own step; otherwise Spark would split it once per column."""
     return text.select(F.split("row", PART).alias("parts"))
 
 
 def grouped_rows(inputs: Sequence[Input], grace_ms: int | None, buckets: int) -> GroupedData:
-    """Records as text, by bucket."""
+    """Return the records as text, grouped by bucket."""
     rows = reduce(DataFrame.unionAll, [_rows(one, grace_ms, buckets) for one in inputs])
     return rows.groupBy("bucket")
 
@@ -95,7 +95,7 @@ def _rows(given: Input, grace_ms: int | None, buckets: int) -> DataFrame:
         packed(F.col("value")),
     ]
     row = F.concat_ws(PART, *(field.cast("string") for field in fields))
-    # Spark has no hash of maps.
+    # Spark cannot hash maps.
     has_map = "map<" in given.frame.schema["key"].dataType.simpleString()
     hashed = F.xxhash64(packed(F.col("key")) if has_map else F.col("key"))
     bucket = F.pmod(hashed, F.lit(buckets)).cast("int")
@@ -110,7 +110,7 @@ class Columns:
         self._parts = {name: parts[number] for number, name in enumerate(RESULT_FIELDS)}
 
     def value(self, name: str, kind: DataType) -> Column:
-        """Null where a record failed: what it was is in `errors`, in a type of its own."""
+        """Return a field; null if the record failed: `errors` has the record with its own type."""
         return unpacked(F.when(~self._failed, self._parts[name]), kind)
 
     @property
@@ -125,7 +125,7 @@ class Columns:
         return self._parts["gone"] != ""
 
     def usual(self, headers: bool = False) -> list[Column]:
-        """`timestamp`, and where the record came from that made the result."""
+        """Return `timestamp`, `headers` and the origin of the record that made the result."""
         place = [
             F.nullif(self._parts["topic"], F.lit("")).alias("__topic"),
             *(self._number(name) for name in ("partition", "offset")),
@@ -142,7 +142,7 @@ class Columns:
         return F.nullif(number, F.lit(NOWHERE)).alias(f"__{name}")
 
     def errors(self, key: DataType, value: DataType) -> list[Column]:
-        """What went wrong, if something did, and the record as it was."""
+        """Return the error, if any, and the record as it was."""
         failed = self._failed
         old = F.struct(
             unpacked(F.when(failed, self._parts["key"]), key).alias("key"),
@@ -156,7 +156,7 @@ class Columns:
 
 
 class _Buckets(StatefulProcessor):
-    """Runs in Spark's Python workers, anew for each task."""
+    """Runs in Spark's Python workers, a new one for each task."""
 
     def __init__(self, operator: Operator) -> None:
         self._operator = operator

@@ -1,4 +1,4 @@
-"""A function that raises: the error says which operator and which record, or becomes a row."""
+"""A function that raises: the error names the operator and the record, or becomes a row."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from typing import TypeVar
 from ottla.streams.operators.records import PART, Record, Result
 
 MARK = "ottla.streams: "
-"""Begins the message of errors that name a node themselves."""
+"""The prefix of error messages that name a node themselves."""
 
 _Made = TypeVar("_Made")
 
@@ -18,7 +18,7 @@ class FunctionFailed(Exception):
 
 
 class Guard:
-    """Calls what a user wrote. `set_aside`: records that fail become rows instead of the end."""
+    """Calls the user's functions. `set_aside`: failed records become rows and the query goes on."""
 
     def __init__(self, node: str, set_aside: bool) -> None:
         self._node = node
@@ -27,7 +27,7 @@ class Guard:
     def call(
         self, record: Record, results: list[Result], otherwise: _Made, work: Callable[[], _Made]
     ) -> _Made:
-        """What `work` gives; `otherwise` where it failed and its record was set aside."""
+        """Return the result of `work`, or `otherwise` if it failed and the record was set aside."""
         try:
             return work()
         except Exception as error:

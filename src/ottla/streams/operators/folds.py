@@ -1,7 +1,7 @@
-"""How records become an aggregate: by a Python function, by counting, or by keeping them all.
+"""Folds records into an aggregate: by a Python function, or by keeping them all.
 
-A fold keeps its aggregate in a form of its own while it works (`start`, `add`, `merge`) and writes
-it as text for the state (`dumps`). An aggregate of None is none: the key is forgotten.
+A fold has its aggregate in a form of its own while it works (`start`, `add`, `merge`) and writes it
+as text for the state (`dumps`). If the aggregate is None, the key is forgotten.
 """
 
 from __future__ import annotations
@@ -17,14 +17,14 @@ from ottla.streams.operators.records import Record
 class Fold(ABC):
     @abstractmethod
     def start(self, record: Record) -> Any:
-        """The aggregate of one record."""
+        """Return the aggregate of one record."""
 
     @abstractmethod
     def add(self, aggregate: Any, record: Record) -> Any: ...
 
     @abstractmethod
     def merge(self, key: str, first: Any, second: Any) -> Any:
-        """Of two sessions that became one."""
+        """Merge the aggregates of two sessions into one."""
 
     @abstractmethod
     def dumps(self, aggregate: Any) -> str: ...
@@ -34,7 +34,7 @@ class Fold(ABC):
 
 
 class Reducing(Fold):
-    """`function(old, new)`, of the records' own type; the first value is taken as it is."""
+    """`function(old, new)`, of the records' own type; the first value is the first aggregate."""
 
     def __init__(self, function: Callable[[Any, Any], Any], value: Codec) -> None:
         self._function = function
@@ -101,7 +101,7 @@ class Aggregating(Fold):
 
 
 class Collecting(Fold):
-    """All records themselves, as the text of an array; nothing is taken apart.
+    """Keeps all records, as the text of an array, without parsing them.
 
     Spark's own aggregates can then run over them.
     """

@@ -1,8 +1,8 @@
-"""A table that every task has whole, and the join with it.
+"""A table that every task reads whole, and the join with it.
 
-Spark plans the reading of a frame that is no stream once, with the query: a stream joined with it
-would see the table as it was then, for ever. So the table is read anew, and the join done, in the
-frame of each batch, inside foreachBatch.
+Spark plans the read of a frame that is no stream only once, with the query: a stream joined with it
+would always see the table as it was then. So the table is read again, and joined, in the frame of
+each batch, inside foreachBatch.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from ottla.streams.operators.tables import latest
 class GlobalTable:
     """The rows of a changelog, read again when it has changed.
 
-    `read()` gives the whole changelog as it is now, as a new frame; `version()` something that is
-    different when it has changed, such as the ends of its partitions. Without it, each use reads.
+    `read()` returns the whole present changelog as a new frame; `version()` returns a value that
+    differs when it has changed, such as the ends of its partitions. Without it, each use reads.
     """
 
     def __init__(
@@ -41,7 +41,7 @@ class GlobalTable:
         return self._rows
 
     def close(self) -> None:
-        """Give the memory back."""
+        """Release the memory."""
         if self._rows is not None:
             self._rows.unpersist()
             self._rows = None
@@ -50,9 +50,9 @@ class GlobalTable:
 def stream_global(
     frame: DataFrame, rows: DataFrame, *, on: Column | None = None, how: str = "inner"
 ) -> DataFrame:
-    """Records with the row whose key `on` gives, by default their own key: `joins.joined` follows.
+    """Join records with the row of key `on`, by default their own key; `joins.joined` follows.
 
-    `frame` is that of a batch. Records without a value are passed over, as Kafka Streams does.
+    `frame` is that of a batch. Records without a value are skipped, as in Kafka Streams.
     """
     if how not in ("inner", "left"):
         raise ValueError(f"how is {how!r}: it must be inner or left")

@@ -1,8 +1,8 @@
-"""Joins. Each gives the columns `key`, `left`, `right` (the two values), `timestamp` and `headers`.
+"""Joins. Each returns the columns `key`, `left`, `right` (the values), `timestamp` and `headers`.
 
-`joined` then makes the value of the pair with an expression of Spark's. As in Kafka Streams,
-records without a value do not take part, nor do those without a key, but for the sides that a left
-or outer join keeps: they come out alone.
+`joined` then makes the value of a pair with an expression of Spark's. As in Kafka Streams, records
+without a value do not take part. Neither do records without a key, except on the sides that a left
+or outer join keeps: there they come out without a partner.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ _SPARK = {"inner": "inner", "left": "left_outer", "outer": "full_outer"}
 
 
 def joined(pairs: DataFrame, joiner: Callable[[Column, Column], Column]) -> DataFrame:
-    """`left` and `right` become `value`; it is null where a pair of tables is gone."""
+    """Make `value` of `left` and `right`; null if a pair of tables is gone."""
     value = joiner(F.col("left"), F.col("right"))
     if GONE in pairs.columns:
         value = F.when(~F.col(GONE), value)
@@ -35,8 +35,8 @@ def stream_stream(
 ) -> DataFrame:
     """Two streams in a window, by Spark itself. Write it in append mode.
 
-    A record may come late by grace and the longer side of the window; what comes later still is
-    dropped. A record without a partner comes out, alone, when none can come any more.
+    A record may be late by grace plus the longer side of the window; later records are dropped. A
+    record without a partner comes out when no partner can come any more.
     """
     _check(how, _SPARK)
     late_ms = window.grace_ms + max(window.before_ms, window.after_ms)
@@ -60,7 +60,7 @@ def stream_stream(
 
 
 def _meeting(side: str, how: str) -> Column:
-    """In an outer join of streams Spark takes keys that are null on both sides for the same."""
+    """Return the key to join by: in an outer join Spark treats two null keys as equal."""
     key = F.col(f"{side}_key")
     if how != "outer":
         return key
@@ -88,15 +88,15 @@ def _interval(ms: int) -> Column:
 def stream_table(
     stream: DataFrame, table: DataFrame, *, how: str = "inner", buckets: int = BUCKETS
 ) -> DataFrame:
-    """Each record of a stream with the newest row of a table for its key. Write it in update mode.
+    """Join each record of a stream with the newest row of a table for its key. Use update mode.
 
-    Within a batch both are taken by timestamp, the table first on ties. In a left join a record
-    without a key comes out alone.
+    Within a batch both are ordered by timestamp, the table first on ties. In a left join a record
+    without a key comes out without a partner.
     """
     _check(how, ("inner", "left"))
     has_key = F.col("key").isNotNull()
     _same_keys(stream, table)
-    # Records without a value are dropped later: until then they are in line like the others.
+    # Records without a value are dropped later: until then they take part in the order.
     inputs = [
         Input(stream if how == "left" else stream.filter(has_key), LEFT, headers=True),
         Input(table.filter(has_key), RIGHT),
@@ -113,9 +113,9 @@ def table_table(
     every: bool = False,
     buckets: int = BUCKETS,
 ) -> DataFrame:
-    """Two tables, as a changelog of pairs: `__gone` where a pair is no more. In update mode.
+    """Join two tables into a changelog of pairs; `__gone` if a pair is gone. Use update mode.
 
-    A key gives one result a batch at most, or with `every` one for each change.
+    A key has at most one result per batch, or with `every` one for each change.
     """
     _check(how, _SPARK)
     _same_keys(left, right)

@@ -1,4 +1,4 @@
-"""One aggregate for each key; or, where a key is one of a window, until that window has closed."""
+"""Folds each key into one aggregate; if it belongs to a window, until that window has closed."""
 
 from __future__ import annotations
 
@@ -29,12 +29,12 @@ class KeyFold(Operator):
         try:
             step = self._folded(key, state, used, checked=False)
         except Exception:
-            # Which record it was is found by going through them once more, more carefully.
+            # Go through the records again with a check on each, to find the one that failed.
             step = self._folded(key, state, used, checked=True)
         return step._replace(due=used[0].due if self.timed and state is None else None)
 
     def look(self, key: str, state: State | None, now: int) -> Step:
-        """The window has closed."""
+        """Handle a window that has closed."""
         if state is None or not self._final:
             return Step(None)
         return Step(None, [Result(key, state.value, state.time)])
@@ -71,7 +71,7 @@ class KeyFold(Operator):
         return self._fold.add(aggregate, record)
 
     def _checked(self, aggregate: Any, record: Record, results: list[Result]) -> str | None:
-        """The aggregate as text; None if the record was set aside."""
+        """Return the aggregate as text; None if the record was set aside."""
         nothing: str | None = None
         return self._guard.call(
             record, results, nothing, lambda: self._fold.dumps(self._added(aggregate, record))
@@ -84,7 +84,7 @@ class KeyFold(Operator):
 
 
 def _later(state: State | None, record: Record) -> State:
-    """Kafka Streams' rule: an aggregate is as new as its newest record."""
+    """Return the state with Kafka Streams' time: that of the newest record."""
     if state is None:
         return State(NOTHING, record.time)
     return state._replace(time=max(state.time, record.time))

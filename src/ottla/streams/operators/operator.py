@@ -1,6 +1,6 @@
-"""What an operator with state is to the engine: small, and without Spark, to be tested alone.
+"""The interface of operators with state: small and without Spark, so that they can be tested alone.
 
-An operator sees the records of one key at a time, in order, and what it remembers of that key.
+An operator gets the records of one key at a time, in order, and the state of that key.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from ottla.streams.operators.records import Record, Result
 
 
 class State(NamedTuple):
-    """What is remembered of a key. `value` and `time` are what queries on the state see."""
+    """The state of a key. Queries on the state see `value` and `time`."""
 
     value: str
     time: int
@@ -21,7 +21,7 @@ class State(NamedTuple):
 
 
 class Step(NamedTuple):
-    """The state after it (None forgets the key), what to give out, and when to look again."""
+    """The state after a step (None forgets the key), its results, and when to look again."""
 
     state: State | None
     results: Sequence[Result] = ()
@@ -30,13 +30,13 @@ class Step(NamedTuple):
 
 class Operator(ABC):
     timed = False
-    """Looks at keys again when stream time has passed what it asked for."""
+    """True if keys are to be looked at again when stream time reaches a step's `due`."""
     first_side = 0
 
     @abstractmethod
     def take(self, key: str, state: State | None, records: Sequence[Record], now: int) -> Step:
-        """The records of a batch. `now` is stream time; without time -1."""
+        """Process the records of a batch. `now` is stream time, or -1 without stream time."""
 
     def look(self, key: str, state: State | None, now: int) -> Step:
-        """Stream time has reached what a step asked for. May come without need."""
+        """Called when stream time has reached a step's `due`. It may be called without need."""
         return Step(state)

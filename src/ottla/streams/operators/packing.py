@@ -1,9 +1,9 @@
-"""Values as text on their way through Python, and in its state.
+"""Values as text, to pass through Python and to keep in its state.
 
-Spark writes and reads the text by itself (JSON of `{"v": value}`), so that an operator that only
-keeps values and pairs them never takes them apart. A struct passed to Python field by field costs
-some 30 microseconds, as text 3. Text has no form for maps whose keys are no strings: they are
-refused with a word on what to do.
+Spark writes and reads the text by itself (JSON of `{"v": value}`), so an operator that only keeps
+and pairs values never parses them. A struct passed to Python field by field costs some 30
+microseconds, as text 3. JSON has no form for maps whose keys are not strings: they are refused with
+a hint.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ Convert = Callable[[Any], Any]
 
 
 def packed(column: Column) -> Column:
-    """The text of a value; of null: nothing."""
+    """Return the text of a value; empty for null."""
     text = F.to_json(F.struct(column.alias("v")), OPTIONS)
     return F.when(column.isNull(), F.lit(NOTHING)).otherwise(text)
 
@@ -69,7 +69,7 @@ def check_packable(kind: T.DataType, what: str) -> None:
 
 
 class Codec:
-    """Between text and Python's values, for functions written in Python."""
+    """Converts between text and Python's values, for functions written in Python."""
 
     def __init__(self, kind: T.DataType, what: str) -> None:
         check_packable(kind, what)
@@ -84,7 +84,7 @@ class Codec:
         return value if self._read is None else self._read(value)
 
     def dumps(self, value: Any) -> str:
-        """Raises a TypeError that names the field if the value is not of the type."""
+        """Return the text of a value; raise a TypeError that names a field of a wrong type."""
         if value is None:
             return NOTHING
         shown = {"v": self._write(value, self._what)}
@@ -92,7 +92,7 @@ class Codec:
 
 
 def _reader(kind: T.DataType) -> Convert | None:
-    """None where JSON gives the right value by itself."""
+    """Return a converter; None if JSON gives the right value by itself."""
     match kind:
         case T.StructType():
             parts = {field.name: _reader(field.dataType) for field in kind}
@@ -218,6 +218,6 @@ def _struct_writer(parts: dict[str, _Write]) -> _Write:
 
 
 def _utc(moment: datetime) -> str:
-    """Without a zone it is UTC."""
+    """Format in UTC; without a zone it is UTC already."""
     there = moment.replace(tzinfo=None) if moment.tzinfo is None else moment.astimezone(UTC)
     return there.replace(tzinfo=None).isoformat(timespec="microseconds") + "Z"

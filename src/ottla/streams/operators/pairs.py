@@ -1,7 +1,7 @@
-"""Joins with tables, without Spark: what is remembered is the newest row of each table.
+"""Joins with tables, without Spark: the state is the newest row of each table.
 
-Values are texts that are kept and paired, never taken apart: the joiner is an expression of Spark's
-that runs on the pairs.
+Values are texts that are kept and paired, never parsed: the joiner is an expression of Spark's that
+runs on the pairs.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ LEFT, RIGHT = 0, 1
 
 
 class StreamTable(Operator):
-    """Records of the left side meet the row that the right side has for their key just then."""
+    """Joins records of the left side with the row that the right side has for their key then."""
 
     first_side = RIGHT
 
@@ -44,7 +44,7 @@ class StreamTable(Operator):
 
 
 class TableTable(Operator):
-    """Each side's changes meet the other's row. A pair that is no more is `gone`, once."""
+    """Joins each side's changes with the other's row. A pair that ends is `gone`, once."""
 
     def __init__(self, how: str, *, every: bool) -> None:
         self._how = how
@@ -85,7 +85,7 @@ _NEVER = 0
 
 
 def _remembered(rows: _Rows) -> _Rows:
-    """When a row was deleted is nothing that later results know of."""
+    """Drop the time of a deletion: later results must not contain it."""
     left, right = ((value, time if value != NOTHING else _NEVER) for value, time in rows)
     return left, right
 

@@ -1,8 +1,8 @@
 """Processors with stores and schedules, Kafka Streams' Processor API, on transformWithState.
 
-A task of Kafka Streams has a partition; here it has a bucket of keys: its processor sees the
-records of the bucket in order, its stores hold what was put there by the bucket's records, and its
-schedules run for the bucket. Spark makes it anew for every batch.
+A task of Kafka Streams has a partition; here it has a bucket of keys: its processor gets the
+records of the bucket in order, its stores hold what the bucket's records put there, and its
+schedules run for the bucket. Spark creates it again for every batch.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _Text = Row("row")
 
 @dataclass(frozen=True)
 class Settings:
-    """`time` is the clock of schedules. Stream time lags `grace_ms` behind the newest record."""
+    """`time` is the clock of schedules. Stream time is `grace_ms` behind the newest record."""
 
     stores: Sequence[Declaration] = ()
     time: str | None = None
@@ -60,7 +60,7 @@ def process(
     value: DataType,
     settings: Settings | None = None,
 ) -> DataFrame:
-    """What the processor forwards, with keys and values of these types. Write it in update mode."""
+    """Return what the processor forwards, with these types of key and value. Use update mode."""
     settings = settings or Settings()
     _check(settings)
     schema = frame.schema
@@ -104,7 +104,7 @@ def _codecs(schema: StructType, key: DataType, value: DataType) -> Codecs:
 
 
 class _Processing(StatefulProcessor):
-    """Runs in Spark's Python workers, anew for each task."""
+    """Runs in Spark's Python workers, a new one for each task."""
 
     def __init__(
         self, factory: Callable[[], Processor], codecs: Codecs, settings: Settings
@@ -194,7 +194,7 @@ class _Processing(StatefulProcessor):
     def _one(
         self, processor: Processor, context: Context, record: Record, results: list[Result]
     ) -> None:
-        """All of what a record does, or nothing."""
+        """Process one record, with all of its effects or none."""
         context.record, context.forwarded = record, []
 
         def work() -> bool:
@@ -221,7 +221,7 @@ class _Processing(StatefulProcessor):
             entries.keep()
 
     def _plan(self, context: Context) -> None:
-        """Schedules begin with the first records of a bucket."""
+        """Set the first timers, when a bucket gets its first records."""
         if context.schedules and self._next.get() is None:
             times = [schedule.after(context.now_ms) for schedule in context.schedules]
             for time in set(times):
@@ -229,7 +229,7 @@ class _Processing(StatefulProcessor):
             self._next.update((times,))
 
     def _times(self, context: Context) -> list[int]:
-        """A processor that got more schedules than it had: the new ones begin now."""
+        """Return the times of all schedules; schedules that the processor has added begin now."""
         known = self._next.get()
         times = [] if known is None else list(known[0])
         missing = context.schedules[len(times) :]

@@ -1,7 +1,7 @@
 """Records and results as the engine passes them: text, with control characters in between.
 
-JSON escapes control characters, so one can part the fields. All times are in milliseconds, which is
-what topics keep.
+JSON escapes control characters, so one can separate the fields. All times are in milliseconds, as
+in topics.
 """
 
 from __future__ import annotations
@@ -14,7 +14,7 @@ NOWHERE = -1
 
 
 class Record(NamedTuple):
-    """`key` and `value` are packed; `due` is when the record's window closes, for windows."""
+    """`key` and `value` are packed; `due` is when the record's window closes, if it has one."""
 
     side: int
     time: int
@@ -38,9 +38,9 @@ class Record(NamedTuple):
 
 
 class Result(NamedTuple):
-    """A row to give out. `other` is the right value of a pair, or what a failed record was.
+    """A row to emit. `other` is the right value of a pair, or the value of a failed record.
 
-    `origin` is the record whose place and headers the row gets.
+    `origin` is the record whose origin and headers the row gets.
     """
 
     key: str
@@ -76,9 +76,9 @@ RESULT_FIELDS = (
 
 
 def in_order(records: Iterable[Record], first_side: int = 0) -> list[Record]:
-    """As Kafka Streams takes records from several partitions: from the one whose next is oldest.
+    """Order records as Kafka Streams does: next comes the partition with the oldest next record.
 
-    Within a partition offsets decide. That is an order by the newest time so far in each partition.
+    Within a partition offsets decide. So the order is by the newest time so far in each partition.
     On ties `first_side` goes first.
     """
     queued = sorted(records, key=lambda record: (record.side, record.partition, record.offset))

@@ -1,9 +1,9 @@
-"""Aggregates by Python functions: of each key, or of each key in windows of time.
+"""Aggregates with Python functions: by key, or by key and window.
 
 The functions get the records of a key in order. A result comes with each batch that changed it
 (`every`: with each record), or with `final` once, when its window has closed. Both are written in
-update mode. Records without a value are passed over, as Kafka Streams does, but for aggregates of
-tumbling, hopping and session windows; those without a key are in every case.
+update mode. As in Kafka Streams, records without a value are skipped, except in aggregates of
+tumbling, hopping and session windows; records without a key are always skipped.
 """
 
 from __future__ import annotations
@@ -30,8 +30,8 @@ from ottla.streams.windows import Hopping, Session, Sliding, Tumbling, Window
 
 @dataclass(frozen=True)
 class How:
-    """`node` is named in errors. `set_aside`: a record whose function raises becomes a row with
-    `__error_kind`, `__error` and `__old` (its key and value) instead of the end of the query."""
+    """`node` is named in errors. `set_aside`: a record on which the function raises becomes a row
+    with `__error_kind`, `__error` and `__old` (its key and value), and the query goes on."""
 
     window: Window | None = None
     final: bool = False
@@ -44,7 +44,7 @@ class How:
 def reduce(
     frame: DataFrame, function: Callable[[Any, Any], Any], how: How | None = None
 ) -> DataFrame:
-    """`function(old, new)` of two values gives one. Rows are dicts to it."""
+    """Combine two values with `function(old, new)`. It gets rows as dicts."""
     how = how or How(node="reduce")
     value = frame.schema["value"].dataType
     fold = Reducing(function, Codec(value, "the result"))
@@ -60,9 +60,9 @@ def aggregate(
     *,
     merger: Callable[[Any, Any, Any], Any] | None = None,
 ) -> DataFrame:
-    """`function(key, value, aggregate)` gives the new aggregate, of type `kind`; None deletes it.
+    """`function(key, value, aggregate)` returns the new aggregate of type `kind`; None deletes it.
 
-    `merger(key, first, second)` makes one of the aggregates of two sessions that met.
+    `merger(key, first, second)` merges the aggregates of two sessions that met.
     """
     how = how or How()
     if isinstance(how.window, Session) and merger is None:
@@ -76,7 +76,7 @@ def aggregate(
 
 
 def key_reader(kind: DataType, window: Window | None) -> Callable[[str], Any]:
-    """Functions get the key itself, not that of a window."""
+    """Return a reader of keys: functions get the key itself, without its window."""
     if not isinstance(window, Tumbling | Hopping):
         return Codec(kind, "key").loads
     windowed = Codec(StructType().add("key", kind), "key")
@@ -84,7 +84,7 @@ def key_reader(kind: DataType, window: Window | None) -> Callable[[str], Any]:
 
 
 def folded(frame: DataFrame, fold: Fold, kind: DataType, how: How) -> DataFrame:
-    """Columns `key`, `value`, `timestamp`, `headers` and the place of the last record."""
+    """Return `key`, `value`, `timestamp`, `headers` and the origin of the last record."""
     if how.final and how.window is None:
         raise ValueError("without windows a result is never final")
     guard = Guard(how.node, how.set_aside)
@@ -111,7 +111,7 @@ def _operator(how: How, fold: Fold, guard: Guard) -> Operator:
 
 
 def _in_windows(frame: DataFrame, window: Tumbling | Hopping) -> tuple[DataFrame, Column]:
-    """A row for each window that a record is in, and when that window ends."""
+    """Return a row for each window that a record is in, and when that window ends."""
     advance = window.advance_ms if isinstance(window, Hopping) else window.size_ms
     spans = F.window("timestamp", interval(window.size_ms), interval(advance))
     rows = frame.withColumn("__window", spans)

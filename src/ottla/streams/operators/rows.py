@@ -1,4 +1,4 @@
-"""What happens to one row of a table, without Spark."""
+"""Operators on single rows of a table, without Spark."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from ottla.streams.operators.records import Record, Result
 
 
 class Changes(Operator):
-    """What a row was before the batch, and what it is after it."""
+    """Emits the value of a row before the batch and after it."""
 
     def take(self, key: str, state: State | None, records: Sequence[Record], now: int) -> Step:
         last = records[-1]
@@ -24,7 +24,7 @@ class Changes(Operator):
 
 
 class TableFold(Operator):
-    """Of rows grouped anew: what was is taken away, what is is added."""
+    """Aggregates regrouped rows: subtracts the old value of a row and adds the new one."""
 
     def __init__(
         self,

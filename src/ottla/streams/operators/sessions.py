@@ -1,9 +1,9 @@
-"""Sessions of each key, as Kafka Streams has them: records that follow each other within a gap.
+"""Sessions of each key, as in Kafka Streams: records that follow each other within a gap.
 
-A record that lies between two sessions makes one of them: the old ones are deleted (a result
-without a value) and the new one takes their place. A session ends with its last record, and closes
-when stream time has passed that by more than the gap. One that has closed still becomes part of a
-session that has not: it is forgotten when no such session can reach it any more.
+A record between two sessions merges them: the old ones are deleted (a result without a value) and
+the new one replaces them. A session ends with its last record, and closes when stream time has
+passed that by more than the gap. A closed session can still become part of an open one: it is
+forgotten when no open session can reach it any more.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from ottla.streams.operators.packing import NOTHING
 from ottla.streams.operators.records import Record, Result
 
 _SLOTS = 4
-"""Sessions are forgotten up to a fourth of a gap later than they could be: fewer timers."""
+"""Sessions are forgotten up to a quarter of a gap late, for fewer timers."""
 
 
 class Session(NamedTuple):
@@ -67,8 +67,8 @@ class SessionFold(Operator):
         return end + self._gap < now
 
     def _over_at(self, end: int) -> int:
-        """When a session that ends here is done with: told for good, or out of reach, since a
-        record a gap later would make one that has closed as well."""
+        """Return when a session that ends at `end` can be forgotten: its result is final, or it is
+        out of reach, because a session with a record one gap later has closed too."""
         return end + self._gap * (1 if self._final else 2) + 1
 
     def _with(
@@ -91,7 +91,7 @@ class SessionFold(Operator):
         )
 
     def _aggregate(self, key: str, met: list[Session], record: Record) -> Any:
-        """Kept as text: a function may change what it is given."""
+        """Return the new aggregate, as text, because a function may change its argument."""
         fold = self._fold
         if not met:
             return fold.dumps(fold.start(record))

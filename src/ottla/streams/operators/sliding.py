@@ -1,8 +1,8 @@
 """Kafka Streams' sliding windows: one for each set of records within a difference of each other.
 
-Both ends of a window count. Each record has a window that ends with it, and one that begins just
-after it, if there are records in that. So the windows follow from the records, and those are what
-is remembered, as long as a window that is open may need them.
+Both ends of a window are included. Each record has a window that ends with it, and one that begins
+just after it, if that contains records. So the windows follow from the records, and the state is
+the records, kept as long as an open window may need them.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ _SLOTS = 4
 
 
 class Kept:
-    """The records of a key, by time."""
+    """The records of a key, sorted by time."""
 
     def __init__(self, key: str, times: list[int], values: list[str]) -> None:
         self._key = key
@@ -81,7 +81,7 @@ class SlidingFold(Operator):
         try:
             return self._taken(key, state, records, now, checked=self._every or self._final)
         except Exception:
-            # Which record it was is found by going through them once more, more carefully.
+            # Go through the records again with a check on each, to find the one that failed.
             return self._taken(key, state, records, now, checked=True)
 
     def _taken(
@@ -109,7 +109,7 @@ class SlidingFold(Operator):
     def _checked(
         self, key: str, kept: Kept, starts: Sequence[int], record: Record, results: list[Result]
     ) -> list[Result] | None:
-        """The windows with the record in them; None if it was set aside."""
+        """Return the windows with the record in them; None if it was set aside."""
         nothing: list[Result] | None = None
         return self._guard.call(record, results, nothing, lambda: self._windows(key, kept, starts))
 
@@ -120,7 +120,7 @@ class SlidingFold(Operator):
         return self._step(rest, results, None if due is None or due <= now else due, max(told, now))
 
     def _closed(self, key: str, kept: Kept, told: int, now: int) -> list[Result]:
-        """Windows that closed since `told`: their results are final. Nothing is added to them."""
+        """Return the final results of windows that closed since `told`."""
         if not self._final:
             return []
         ends = ((start, start + self._difference) for start in self._all_starts(kept))
@@ -130,7 +130,7 @@ class SlidingFold(Operator):
         return start + self._difference >= now
 
     def _changed(self, kept: Kept, time: int) -> list[int]:
-        """The starts of windows that a new record at `time` is in, or that begin after it."""
+        """Return the starts of windows that contain a record at `time` or begin after it."""
         reach = self._difference
         near = kept.near(time, reach + 1)
         starts = {max(0, one - reach) for one in near} | {one + 1 for one in near}

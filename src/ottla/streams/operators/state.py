@@ -1,8 +1,8 @@
 """The state of many keys, read and written in few exchanges with Spark.
 
-Each read or write of one key is a message to the JVM and an answer. Sent one by one, most of the
-time goes into waiting; here up to `TOGETHER` are on their way at once. That needs parts of PySpark
-that are not public: where they are missing, keys are read and written one by one.
+Each read or write of one key is a message to the JVM and an answer. One by one, most of the time
+would be waiting; here up to `TOGETHER` messages are sent at once. That uses parts of PySpark that
+are not public: if they are missing, keys are read and written one by one.
 """
 
 from __future__ import annotations
@@ -19,12 +19,12 @@ KEY = "key string"
 VALUE = "value string, time bigint, more string"
 
 TOGETHER = 64
-# What is asked must fit into the socket while the answers wait to be read.
+# All requests must fit into the socket's buffer while their answers are not read yet.
 TOGETHER_BYTES = 16 * 1024
 
 
 class KeyedState:
-    """A map of Spark's, from packed keys to `State`, within one bucket."""
+    """A map of Spark's from packed keys to `State`, within one bucket."""
 
     def __init__(self, entries: MapState) -> None:
         self._entries = entries
@@ -40,7 +40,7 @@ class KeyedState:
         }
 
     def items(self) -> Iterator[tuple[str, State]]:
-        """All of the bucket."""
+        """Yield all keys of the bucket."""
         for key, row in self._entries.iterator():
             yield key[0], State(*row)
 
@@ -56,7 +56,7 @@ class KeyedState:
 
 
 class Pipe:
-    """Several requests for one map before the first answer is read."""
+    """Sends several requests for one map before the first answer is read."""
 
     def __init__(self, name: str, entries: Any, client: Any, messages: Any) -> None:
         self._name = name
@@ -114,7 +114,7 @@ class Pipe:
     def _exchange(self, requests: Sequence[bytes], use: Callable[[bytes], Any]) -> None:
         for together in _chunks(requests):
             for request in together:
-                # As PySpark's own _send_proto_message does, but for the flush.
+                # As PySpark's own _send_proto_message does, without its flush.
                 self._client.sockfile.write(bytes(4) + len(request).to_bytes(4, "big") + request)
             self._client.sockfile.flush()
             for _ in together:

@@ -1,7 +1,8 @@
-"""The stores of a processor: declared beforehand, and as a processor sees them.
+"""The stores of a processor: their declarations, and the objects a processor uses.
 
-A store belongs to a bucket of keys, as Kafka Streams' belong to a partition. What a record changes
-is kept apart until its processing succeeded, and what a batch changes is written together.
+A store belongs to a bucket of keys, as one of Kafka Streams belongs to a partition. The changes of
+a record are kept apart until its processing has succeeded, and those of a batch are written
+together.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from ottla.streams.operators.state import KeyedState
 
 @dataclass(frozen=True)
 class KeyValues:
-    """Any keys. `ttl_ms` forgets what was not written for so long (needs wall-clock time)."""
+    """A store with any keys. Entries not written for `ttl_ms` expire (needs wall-clock time)."""
 
     name: str
     key: DataType
@@ -29,7 +30,7 @@ class KeyValues:
 
 @dataclass(frozen=True)
 class Value:
-    """One value for each key of the records."""
+    """A store with one value for each key of the records."""
 
     name: str
     value: DataType
@@ -38,7 +39,7 @@ class Value:
 
 @dataclass(frozen=True)
 class Values:
-    """A list of values for each key of the records."""
+    """A store with a list of values for each key of the records."""
 
     name: str
     value: DataType
@@ -49,7 +50,7 @@ Declaration: TypeAlias = KeyValues | Value | Values
 
 
 class Entries:
-    """Texts by text, of a bucket: read ahead, changed in memory, written at the end."""
+    """A bucket's map of texts: read ahead, changed in memory, written at the end."""
 
     def __init__(self, state: KeyedState) -> None:
         self._state = state
@@ -58,7 +59,7 @@ class Entries:
         self._trying: dict[str, str] = {}
 
     def open(self, keys: Sequence[str]) -> None:
-        """Begin with another bucket, whose records have these keys."""
+        """Begin another bucket, whose records have these keys."""
         self._before = {key: _text(found) for key, found in self._state.read(keys).items()}
         self._done, self._trying = {}, {}
 
@@ -108,11 +109,11 @@ class KeyValueStore:
         return None if text == NOTHING else self._value.loads(text)
 
     def put(self, key: Any, value: Any) -> None:
-        """None deletes."""
+        """Store a value; None deletes."""
         self._entries.put(self._packed(key), self._value.dumps(value))
 
     def delete(self, key: Any) -> Any:
-        """What was there."""
+        """Delete the value of a key and return it."""
         before = self.get(key)
         self._entries.put(self._packed(key), NOTHING)
         return before
@@ -127,7 +128,7 @@ class KeyValueStore:
             yield self._key.loads(key), self._value.loads(text)
 
     def range(self, first: Any, last: Any) -> Iterator[tuple[Any, Any]]:
-        """Both ends count; in order."""
+        """Yield the keys from `first` to `last`, both included, in order."""
         found = ((key, value) for key, value in self.all() if first <= key <= last)
         return iter(sorted(found, key=lambda entry: entry[0]))
 

@@ -1,7 +1,7 @@
-"""The newest of each key, at most once in a while: Kafka Streams' `untilTimeLimit`.
+"""The newest change of each key, at most once per time limit: Kafka Streams' `untilTimeLimit`.
 
 A key's first change starts the clock, by stream time. When the limit has passed, the newest change
-is given out, and the next one starts the clock anew.
+is emitted, and the next change starts the clock again.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from ottla.streams.operators.records import Record, Result
 
 
 def until_time_limit(frame: DataFrame, limit_ms: int, *, buckets: int = BUCKETS) -> DataFrame:
-    """A changelog with fewer changes. Write it in update mode."""
+    """Return a changelog with fewer changes. Use update mode."""
     used = frame.filter(F.col("key").isNotNull())
     text = run([Input(used)], Held(limit_ms), grace_ms=0, buckets=buckets)
     columns, schema = Columns(), frame.schema
@@ -38,7 +38,7 @@ class Held(Operator):
         last = records[-1]
         due = records[0].time + self._limit if state is None else int(state.more)
         if due <= now:
-            # The timer may be due in this very batch: it then finds nothing.
+            # The timer may be due in this same batch: it then finds nothing.
             return Step(None, [Result(key, last.value, last.time)])
         asked = due if state is None else None
         return Step(State(last.value, last.time, str(due)), (), asked)

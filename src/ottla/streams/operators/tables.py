@@ -1,6 +1,6 @@
-"""Tables: what a changelog amounts to, and changelogs made of changelogs.
+"""Tables: the rows of a changelog, and changelogs made of changelogs.
 
-Within a batch a key's changes are taken in the order of their offsets, and give one result at most.
+Within a batch a key's changes are processed by offset, and have at most one result.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ from ottla.streams.operators.rows import Changes, TableFold
 
 
 def latest(changelog: DataFrame) -> DataFrame:
-    """The rows of a table: the newest value of each key that was not deleted. Not for streams.
+    """Return the rows of a table: the newest value of each key. Not for streams.
 
-    The newest is the one with the highest offset in its partition.
+    The newest value has the highest offset in its partition. Deleted keys have no row.
     """
     frame = with_place(changelog).filter(F.col("key").isNotNull())
     rest = [name for name in frame.columns if name != "key"]
@@ -32,9 +32,9 @@ def latest(changelog: DataFrame) -> DataFrame:
 
 
 def changes(changelog: DataFrame, *, buckets: int = BUCKETS) -> DataFrame:
-    """What each row was and what it is: columns `key`, `old`, `new`, `timestamp`.
+    """Return the old and the new value of each row: `key`, `old`, `new`, `timestamp`.
 
-    The first half of grouping a table anew; `regrouped` gives each half its new key.
+    This is the first half of regrouping a table; `regrouped` gives each value its new key.
     """
     used = changelog.filter(F.col("key").isNotNull())
     text = run([Input(used)], Changes(), buckets=buckets)
@@ -50,10 +50,10 @@ def changes(changelog: DataFrame, *, buckets: int = BUCKETS) -> DataFrame:
 def regrouped(
     changed: DataFrame, grouper: Callable[[Column, Column], tuple[Column, Column]]
 ) -> DataFrame:
-    """`grouper(key, value)` gives the new key and value of a row. Needs no state.
+    """Regroup changes, without state; `grouper(key, value)` returns a row's new key and value.
 
-    The value becomes a struct of `old` and `new`; where the key stays the same both are set, else
-    there are two records, what is taken away first. What has no new key or value is left out.
+    The value becomes a struct of `old` and `new`. If the key stays the same both are set; otherwise
+    there are two records, the old value first. Rows without a new key or value are left out.
     """
     old, new = _grouped("old", grouper), _grouped("new", grouper)
     same = old["key"] == new["key"]
@@ -91,7 +91,7 @@ def aggregate_table(
     set_aside: bool = False,
     buckets: int = BUCKETS,
 ) -> DataFrame:
-    """The second half: `adder` and `subtractor` are called as `(key, value, aggregate)`."""
+    """The second half: `adder` and `subtractor` are called with `(key, value, aggregate)`."""
     schema = regrouped_changes.schema
     key, change = schema["key"].dataType, schema["value"].dataType
     operator = TableFold(

@@ -1,10 +1,10 @@
-"""Aggregates by Spark itself: of each key, or of each key in windows of time.
+"""Aggregates by Spark itself: by key, or by key and window.
 
 `aggregates` are Spark's aggregate columns: one, which is the value, or several by name, which are
 the fields of a struct. In update mode a result comes with each batch that changed it, in append
 mode (`final`) once, when its window has closed. Kafka Streams' rules hold: the result's timestamp
-is the newest of its records'; without windows records without a key or a value are passed over,
-with windows those without a key.
+is that of its newest record; records without a key are skipped, and without windows also those
+without a value.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ _ONE_MS = 1
 
 
 def changed_windows(frame: DataFrame, window: Session | Sliding, **how: Any) -> DataFrame:
-    """Windows that a batch changed, with all their records: for `aggregate_changed`.
+    """Return the windows that a batch changed, with all their records, for `aggregate_changed`.
 
     The value is an array of structs of `value` and `timestamp` (milliseconds), null for sessions
     that became part of others. All records of open windows are kept. `how`: see `reduce.How`.
@@ -38,7 +38,7 @@ def changed_windows(frame: DataFrame, window: Session | Sliding, **how: Any) -> 
 
 
 def aggregate_changed(batch: DataFrame, aggregates: Aggregates) -> DataFrame:
-    """The aggregates of changed windows. On the frame of one batch only: inside foreachBatch."""
+    """Aggregate changed windows. Only on the frame of one batch, inside foreachBatch."""
     records = batch.select("key", F.explode("value").alias("record"))
     rows = records.select(
         "key",
@@ -54,10 +54,10 @@ def aggregate_changed(batch: DataFrame, aggregates: Aggregates) -> DataFrame:
 def aggregate(
     frame: DataFrame, aggregates: Aggregates, *, window: Window | None = None, final: bool = False
 ) -> DataFrame:
-    """Columns `key`, `value`, `timestamp`; the key of a window is a struct of `key` and `window`.
+    """Return `key`, `value`, `timestamp`; the key of a window is a struct of `key` and `window`.
 
-    Write it in update mode, or with `final` in append mode. Sliding windows, and sessions while
-    they are open, are no grouping that Spark knows: see `changed_windows`.
+    Use update mode, or with `final` append mode. Spark cannot group by sliding windows, nor by
+    sessions while they are open: see `changed_windows`.
     """
     match window:
         case None:
@@ -73,7 +73,7 @@ def aggregate(
 
 
 def output_mode(window: Window | None, final: bool) -> str:
-    """Of the query that writes the result."""
+    """Return the output mode of the query that writes the result."""
     if final and window is None:
         raise ValueError("without windows a result is never final")
     return "append" if final else "update"

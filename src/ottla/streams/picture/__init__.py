@@ -1,4 +1,4 @@
-"""Pictures of an application."""
+"""Pictures of an application, in several formats."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a picture of an application shows: topics, steps grouped by query, stores, and arrows."""
+"""The content of a picture: topics, steps grouped by query, stores, and arrows."""
 
 from __future__ import annotations
 
@@ -46,7 +46,7 @@ def drawing_of(plan: Plan, title: str) -> Drawing:
 
 
 def _ends(box: Box, group: int, internal: set[str]) -> Iterator[Shape]:
-    """A step is one shape; what reads or writes topics is drawn as these topics."""
+    """Yield the shapes of a box: a step is one shape; sources and sinks are drawn as topics."""
     if box.kind == PROCESSOR:
         yield Shape(f"{group}/{box.name}", box.name, STEP, group)
     for topic in box.topics:

@@ -1,7 +1,7 @@
-"""Where the shapes of a picture go: in rows, so that arrows point down, with few crossings.
+"""Places the shapes of a picture in rows, so that arrows point down with few crossings.
 
-A shape's row is one below the lowest that leads to it. Within a row shapes are ordered by where
-their neighbours are, which is swept down and up a few times.
+A shape's row is one below the lowest shape that leads to it. Within a row shapes are ordered by the
+positions of their neighbours, in a few passes down and up.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ _SWEEPS = 4
 class Place:
     row: int
     position: float
-    """Of its middle, counted in shapes from the left."""
+    """The position of its middle, counted in shapes from the left."""
 
 
 def places(drawing: Drawing) -> dict[str, Place]:
@@ -36,7 +36,7 @@ def places(drawing: Drawing) -> dict[str, Place]:
 
 
 def _rows(drawing: Drawing) -> dict[str, int]:
-    """Bounded by the number of shapes, in case of a circle through a topic."""
+    """Return the row of each shape. A cycle through a topic ends at the number of shapes."""
     rows = dict.fromkeys(drawing.shapes, 0)
     for _ in rows:
         before = dict(rows)

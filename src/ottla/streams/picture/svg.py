@@ -94,7 +94,7 @@ def _legend(drawing: Drawing) -> Iterator[str]:
 
 def _arrow(start: _Box, end: _Box) -> str:
     x1, y1, x2, y2 = start.middle, start.y + _HEIGHT, end.middle, end.y
-    if y2 < y1:  # back up, for a circle: around the side
+    if y2 < y1:  # back up, for a cycle: around the side
         return (
             f'<path class="arrow" d="M{x1:.0f} {y1:.0f} C{x1 + 160:.0f} {y1 + 60:.0f}'
             f' {x2 + 160:.0f} {y2 - 60:.0f} {x2:.0f} {y2:.0f}"/>'

@@ -49,7 +49,7 @@ def dot(drawing: Drawing) -> str:
 
 
 def _filled(drawing: Drawing) -> list[tuple[int, str]]:
-    """A query that only carries records from topic to topic has no steps to draw."""
+    """Return the queries with steps; one that only copies between topics has none to draw."""
     numbered = enumerate(drawing.groups)
     return [(number, name) for number, name in numbered if drawing.of_group(number)]
 

@@ -1,4 +1,4 @@
-"""How a topology becomes queries, decided without running anything."""
+"""Plans how a topology becomes queries, without running anything."""
 
 from ottla.streams.plan.plan import Input, InternalTopic, Output, Plan, Query, make_plan
 

@@ -1,7 +1,7 @@
-"""Topologies that feed themselves: what is read from a topic is written to it again.
+"""Finds topologies that feed themselves: records are read from a topic and written to it again.
 
-Where something on the way leaves records out (a filter, a branch, a join, ...) such a circle may be
-meant: it tries again what did not work. Where nothing does, each record goes round for ever.
+If an operation in the cycle drops records (a filter, a branch, a join, ...) such a cycle may be
+intended, for example to retry. If none does, each record goes round for ever.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ def refuse_endless(topology: Topology) -> None:
 
 
 def _copied(node: Node) -> Iterator[str]:
-    """Topics of which each record comes to `node`."""
+    """Yield the topics whose records all reach `node`."""
     if isinstance(node.operation, Source):
         yield from node.operation.topics
     elif isinstance(node.operation, _PASSES_ALL):

@@ -1,5 +1,4 @@
-"""The plan in words, in the form of Kafka Streams' `TopologyDescription`: tools that read one read
-the other."""
+"""Describes a plan in the format of Kafka Streams' `TopologyDescription`, which tools can read."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""A query as boxes and arrows: what the description and the pictures show."""
+"""A query as boxes and arrows, for the description and the pictures."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class QueryGraph:
             self._arrow(self._box_of(worker), self._box_of(root))
 
     def _enter(self, node: Node, target: Box) -> None:
-        """The way of records from this query's inputs through `node` to `target`."""
+        """Add the path of records from this query's inputs through `node` to `target`."""
         entry = self._carried.get(node)
         if entry:
             self._arrow(self._source(entry), target)
@@ -66,7 +66,7 @@ class QueryGraph:
                 self._enter(parent, box)
 
     def _is_reached(self, node: Node) -> bool:
-        """Whether records of this query's inputs pass it, or a table that is joined whole."""
+        """True if records of this query's inputs, or of a global table, pass the node."""
         if isinstance(node.operation, GlobalSource) or node in self._entered:
             return True
         return not starts(node) and any(map(self._is_reached, node.parents))
@@ -82,7 +82,7 @@ class QueryGraph:
             self._enter(output.node, sink)
 
     def _leave(self, node: Node, target: Box, root: Node) -> None:
-        """The way of the root's records through `node` to `target`."""
+        """Add the path of the root's records through `node` to `target`."""
         self._arrow(self._box_of(node), target)
         if node is not root:
             for parent in node.parents:
@@ -114,7 +114,7 @@ class QueryGraph:
             target.predecessors.append(box.name)
 
     def _in_order(self) -> list[Box]:
-        """Each box after all that lead to it."""
+        """Return the boxes, each after all that lead to it."""
         placed: dict[str, Box] = {}
         waiting = sorted(self._boxes.values(), key=lambda box: box.kind != SOURCE)
         while waiting:

@@ -1,15 +1,15 @@
 """A topology cut into queries: Spark's counterpart of Kafka Streams' sub-topologies.
 
-Rules, each for a reason:
+Rules and their reasons:
 
-- A query has at most one operation with state, and that one is its root: Spark cannot chain them in
-  update mode. Operations without state after it run in the same query.
-- What comes from topics and reaches sinks without meeting state is a query of its own, one for each
-  group of sources that share a sink.
+- A query has at most one operation with state, its root: Spark cannot chain them in update mode.
+  Operations without state after it run in the same query.
+- Records that go from topics to sinks without state have queries of their own, one for each group
+  of sources that share a sink.
 - Records that go from one root to another pass through an internal topic, written exactly once:
   `<app>-<node>-repartition`, or `<app>-<store>-changelog`, compacted, if they are a table.
-- An operation without state does the same to each record wherever it came from. So where records of
-  several roots flow together, each query brings its own there, and nothing needs a cut.
+- An operation without state treats each record alike, wherever it came from. So where records of
+  several roots meet, each query processes its own there, and no cut is needed.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ class InternalTopic:
 
 @dataclass(frozen=True)
 class Output:
-    """The records of `node` go to `topic`; `end` is the sink, or None for an internal topic."""
+    """Writes the records of `node` to `topic`; `end` is the sink, or None for an internal topic."""
 
     node: Node
     topic: str
@@ -46,7 +46,7 @@ class Output:
 
 @dataclass(frozen=True)
 class Input:
-    """Records enter at `node`: from its topics, or, with `internal`, as another query left them."""
+    """Records enter at `node`: from its topics or, if `internal` is set, from another query."""
 
     node: Node
     internal: InternalTopic | None = None
@@ -70,13 +70,13 @@ class Query:
 
 @dataclass(frozen=True)
 class Plan:
-    """Queries in such an order that each comes after those it reads from."""
+    """The queries, each after those it reads from."""
 
     queries: tuple[Query, ...]
     internal_topics: tuple[InternalTopic, ...]
 
     def own_topics(self, query: Query) -> list[str]:
-        """Internal topics that this query alone reads, and that are not kept as a table."""
+        """Return internal topics that only this query reads and that are not kept as a table."""
         read = [entry.internal for one in self.queries for entry in one.inputs if entry.internal]
         return [
             entry.internal.name
@@ -86,12 +86,12 @@ class Plan:
 
 
 def store_names(root: Node) -> tuple[str, ...]:
-    """A suppressed aggregate's store is the aggregate's."""
+    """Return the names of a root's stores; a suppressed aggregate has the aggregate's."""
     return working_node(root).operation.stores
 
 
 def working_node(root: Node) -> Node:
-    """The node whose operation is done: the aggregate, where its results are held back."""
+    """Return the node that does the work: the aggregate, if its results are suppressed."""
     return root.parents[0] if isinstance(root.operation, SuppressUntilClosed) else root
 
 
@@ -100,7 +100,7 @@ def starts(node: Node) -> bool:
 
 
 def origins(node: Node) -> tuple[Node, ...]:
-    """The roots and sources whose records are in `node`'s."""
+    """Return the roots and sources whose records reach `node`."""
     if starts(node):
         return (node,)
     return tuple(dict.fromkeys(origin for up in node.parents for origin in origins(up)))
@@ -133,7 +133,7 @@ class _Planner:
         return Plan(tuple(_readers_last(queries)), tuple(self._internal.values()))
 
     def _needed_roots(self) -> list[Node]:
-        """Those whose records are written, or used by another; an aggregate may be suppressed."""
+        """Return the roots whose records are written or used by another root."""
         needed: set[Node] = set()
         for node in reversed(list(self._topology)):
             if isinstance(node.operation, Sink | Repartition):
@@ -172,7 +172,7 @@ class _Planner:
         return name
 
     def _share(self, sources: set[Node]) -> None:
-        """Sources that reach one sink are read by one query."""
+        """Let sources that reach the same sink be read by one query."""
         if sources:
             joined = sources.union(*(group for group in self._shared if group & sources))
             self._shared = [group for group in self._shared if not group & sources] + [joined]
@@ -201,10 +201,10 @@ class _Planner:
 
 
 def _carriers(node: Node) -> list[Node]:
-    """The origins whose records come to a root by an internal topic.
+    """Return the origins whose records reach a root through an internal topic.
 
-    Those with state; and all, if a global table is joined on the way: Spark reads such a table
-    anew for each batch only after a query's own streaming part.
+    These are the origins with state, or all if a global table is joined on the way: Spark reads
+    such a table again for each batch only after a query's streaming part.
     """
     whole = _passes_global_table(node)
     return [origin for origin in origins(node) if whole or origin.operation.stateful]
@@ -226,13 +226,13 @@ def _topic_name(app: str, node: Node) -> str:
 
 
 def _readers_last(queries: Sequence[Query]) -> list[Query]:
-    """Stable: a query moves back only behind those that write what it reads."""
+    """Sort stably: a query moves only behind those that write what it reads."""
     placed: list[Query] = []
     waiting = list(queries)
     while waiting:
         writing = {output.topic for query in waiting for output in query.outputs}
         ready = [query for query in waiting if not _reads(query) & writing]
-        ready = ready or waiting[:1]  # a circle through a topic of the program's own
+        ready = ready or waiting[:1]  # a cycle through one of the program's own topics
         placed += ready
         waiting = [query for query in waiting if query not in ready]
     return placed

@@ -1,4 +1,4 @@
-"""Forms of keys and values."""
+"""Serdes of keys and values."""
 
 from ottla.streams.serdes.inferred import serde_for
 from ottla.streams.serdes.json import Json

@@ -1,4 +1,4 @@
-"""The form of a column for which the program gave none."""
+"""The serde of a column for which the program gave none."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ _FORMS: dict[str, Serde] = {
 
 
 def serde_for(found: DataType, what: str) -> Serde:
-    """As Kafka Streams has it for plain types; JSON for rows, lists and maps."""
+    """Return Kafka Streams' serde for plain types; JSON for rows, lists and maps."""
     from pyspark.sql.types import ArrayType, MapType, StructType
 
     if isinstance(found, StructType | ArrayType | MapType):

@@ -1,7 +1,7 @@
 """JSON of a given schema.
 
 Spark's reader is lenient: it stops at the end of the first value and takes an array for a row. The
-text is therefore read as a member of an object, where rubbish after it is a mistake of syntax, or
+text is therefore read as a member of an object: text after the value is then a syntax error, or
 hides the member that should follow.
 """
 
@@ -25,8 +25,8 @@ _CORRUPT = "corrupt"
 class Json(Serde):
     """`Json("account string, amount double")`, `Json("array<int>")`, or a type of Spark's.
 
-    Fields that are not in the schema are passed over, those that are missing are null. A field of
-    another type, a text that is no JSON, or one that is cut off, is a problem.
+    Fields that are not in the schema are ignored, missing ones are null. A field of another type,
+    invalid JSON, or truncated JSON is a problem.
     """
 
     def __init__(self, schema: str | DataType) -> None:

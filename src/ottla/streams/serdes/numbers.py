@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, ClassVar
+from typing import TYPE_CHECKING
 
 from ottla.streams.serdes.serde import Parsed, Serde
 
@@ -13,35 +13,16 @@ if TYPE_CHECKING:
 
 
 @dataclass(frozen=True)
-class _Number(Serde):
-    name: ClassVar[str]
-    length: ClassVar[int]
-
-    def parse(self, data: Column) -> Parsed:
-        from pyspark.sql import functions as F
-
-        fits = F.length(data) == self.length
-        found = F.concat(F.lit(f"{self.name} has {self.length} bytes, not "), F.length(data))
-        return Parsed(F.when(fits, self._read(data)), F.when(~fits, found))
-
-    def _read(self, data: Column) -> Column:
-        raise NotImplementedError
-
-    def __str__(self) -> str:
-        return self.name
-
-
-@dataclass(frozen=True)
-class Long(_Number):
+class Long(Serde):
     """64 bits, signed."""
-
-    name: ClassVar[str] = "long"
-    length: ClassVar[int] = 8
 
     def spark_type(self) -> DataType:
         from pyspark.sql.types import LongType
 
         return LongType()
+
+    def parse(self, data: Column) -> Parsed:
+        return _parsed(data, "long", 8, self._read(data))
 
     def _read(self, data: Column) -> Column:
         return _signed(data).cast("long")
@@ -51,23 +32,26 @@ class Long(_Number):
 
         return F.unhex(F.lpad(F.hex(column.cast("long")), 16, "0"))
 
+    def __str__(self) -> str:
+        return "long"
+
 
 @dataclass(frozen=True)
-class Int(_Number):
+class Int(Serde):
     """32 bits, signed."""
-
-    name: ClassVar[str] = "int"
-    length: ClassVar[int] = 4
 
     def spark_type(self) -> DataType:
         from pyspark.sql.types import IntegerType
 
         return IntegerType()
 
+    def parse(self, data: Column) -> Parsed:
+        return _parsed(data, "int", 4, self._read(data))
+
     def _read(self, data: Column) -> Column:
         from pyspark.sql import functions as F
 
-        unsigned = _signed(data).cast("long")  # 32 bits of 64: no sign yet
+        unsigned = _signed(data).cast("long")  # 32 of 64 bits: no sign yet
         negative = unsigned >= 1 << 31
         return F.when(negative, unsigned - (1 << 32)).otherwise(unsigned).cast("int")
 
@@ -76,18 +60,21 @@ class Int(_Number):
 
         return F.unhex(F.right(F.lpad(F.hex(column.cast("int").cast("long")), 16, "0"), F.lit(8)))
 
+    def __str__(self) -> str:
+        return "int"
+
 
 @dataclass(frozen=True)
-class Double(_Number):
+class Double(Serde):
     """64 bits of IEEE 754."""
-
-    name: ClassVar[str] = "double"
-    length: ClassVar[int] = 8
 
     def spark_type(self) -> DataType:
         from pyspark.sql.types import DoubleType
 
         return DoubleType()
+
+    def parse(self, data: Column) -> Parsed:
+        return _parsed(data, "double", 8, self._read(data))
 
     def _read(self, data: Column) -> Column:
         return _of_java("longBitsToDouble", _signed(data).cast("long")).cast("double")
@@ -98,16 +85,28 @@ class Double(_Number):
         bits = _of_java("doubleToLongBits", column.cast("double")).cast("long")
         return F.when(column.isNotNull(), Long().encode(bits))
 
+    def __str__(self) -> str:
+        return "double"
+
+
+def _parsed(data: Column, name: str, length: int, value: Column) -> Parsed:
+    """Return `value` where the data has the length of such a number."""
+    from pyspark.sql import functions as F
+
+    fits = F.length(data) == length
+    found = F.concat(F.lit(f"{name} has {length} bytes, not "), F.length(data))
+    return Parsed(F.when(fits, value), F.when(~fits, found))
+
 
 def _signed(data: Column) -> Column:
-    """Up to 8 bytes as the text of a number; a negative base means two's complement."""
+    """Return up to 8 bytes as the text of a number; a negative base means two's complement."""
     from pyspark.sql import functions as F
 
     return F.conv(F.hex(data), 16, -10)
 
 
 def _of_java(method: str, number: Column) -> Column:
-    """Spark has no expression for the bits of a double, but it can call Java's method."""
+    """Call Java's method: Spark has no expression for the bits of a double."""
     from pyspark.sql import functions as F
 
     zero = F.lit(0).cast("long" if method == "longBitsToDouble" else "double")

@@ -37,7 +37,7 @@ class String(Serde):
 
 @dataclass(frozen=True)
 class Bytes(Serde):
-    """As they are."""
+    """Bytes, unchanged."""
 
     def spark_type(self) -> DataType:
         from pyspark.sql.types import BinaryType

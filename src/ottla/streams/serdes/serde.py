@@ -1,7 +1,7 @@
-"""How keys and values are written in a topic, and which type of Spark's they are in a frame.
+"""The format of keys and values in a topic, and their Spark type in a frame.
 
-All of it is expressions of Spark's, so that no record passes through Python. A form that does not
-fit is told by `problem`: nothing becomes null in silence.
+Everything is an expression of Spark's, so that no record passes through Python. Data that does not
+fit is reported by `problem`: nothing becomes null silently.
 """
 
 from __future__ import annotations
@@ -17,27 +17,28 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class Parsed:
-    """Bytes of a topic, understood: `problem` is null where `value` can be trusted."""
+    """Parsed bytes of a topic: `problem` is null if `value` is valid."""
 
     value: Column
     problem: Column
 
 
 class Serde(ABC):
-    """One form. Null is null: no key, or a tombstone."""
+    """Serializes and deserializes keys or values of one type. Null stays null: no key, or a
+    tombstone."""
 
     @abstractmethod
     def spark_type(self) -> DataType:
-        """The type of a column of such values."""
+        """Return the type of a column of such values."""
 
     @abstractmethod
     def parse(self, data: Column) -> Parsed:
-        """From the bytes of a topic. May look at `data` more than once."""
+        """Parse the bytes of a topic. May use `data` more than once."""
 
     @abstractmethod
     def encode(self, column: Column) -> Column:
-        """To the bytes of a topic."""
+        """Return the bytes for a topic."""
 
     @abstractmethod
     def __str__(self) -> str:
-        """Short, and the same for the same form: it is compared with what a checkpoint knows."""
+        """Return a short text, equal for equal serdes: it is compared with a checkpoint's."""

@@ -1,4 +1,4 @@
-"""Keys of windows, as Kafka Streams writes them: the key's bytes, then when the window is.
+"""Keys of windows, as Kafka Streams writes them: the key's bytes, then the window's time.
 
 Time windows end with their start in milliseconds, sessions with end and start. The size of time
 windows is not in the bytes: a reader must know it.
@@ -9,7 +9,8 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ottla.streams.durations import Duration, in_words, milliseconds
+from ottla.durations import in_words
+from ottla.streams.durations import Duration, milliseconds
 from ottla.streams.serdes.numbers import Long
 from ottla.streams.serdes.serde import Parsed, Serde
 
@@ -22,7 +23,7 @@ if TYPE_CHECKING:
 class Windowed(Serde):
     """`Windowed(String(), size="1 minute")`; without a size: sessions.
 
-    A column of it has the fields `key` and `window`, and that one `start` and `end`.
+    A column of it has the fields `key` and `window`; `window` has `start` and `end`.
     """
 
     inner: Serde

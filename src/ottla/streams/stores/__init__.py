@@ -1,4 +1,4 @@
-"""Questions to the state of a running application."""
+"""Queries on the state of a running application."""
 
 from ottla.streams.stores.entry import Entry, Span
 from ottla.streams.stores.store import Store

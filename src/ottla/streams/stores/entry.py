@@ -1,4 +1,4 @@
-"""What a store holds: keys, values, and for windows when they are."""
+"""The entries of a store: keys, values, and the times of windows."""
 
 from __future__ import annotations
 
@@ -13,7 +13,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class Span:
-    """When a window is."""
+    """The start and end of a window."""
 
     start: datetime
     end: datetime
@@ -31,15 +31,15 @@ class Entry:
 
 
 class StateForm(Protocol):
-    """How an operation keeps its state, and how it is read back."""
+    """How an operation stores its state, and how it is read back."""
 
     @property
     def variable(self) -> str | None:
-        """Its name among the state of an operator, if that has several."""
+        """Its name in the state of an operator, if that has several."""
         ...
 
     def having_key(self, data: DataFrame, key: Any) -> DataFrame:
-        """Rows that may be of this key: what Spark can leave out by itself."""
+        """Return rows that may have this key, as far as Spark can filter by itself."""
         ...
 
     def entries(self, row: Row) -> Iterator[Entry]: ...

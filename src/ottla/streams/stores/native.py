@@ -1,4 +1,4 @@
-"""State of Spark's own aggregates: not results, but the numbers that results are made of."""
+"""State of Spark's own aggregates: not results, but the numbers they are computed from."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 _FUNCTION = re.compile(r"Column<'(\w+)\(")
 _WIDTHS = {"count": 1, "sum": 1, "min": 1, "max": 1, "avg": 2, "mean": 2}
-"""How many numbers Spark keeps for each."""
+"""How many numbers Spark keeps for each aggregate."""
 
 
 def _average(kept: Sequence[Any]) -> float | None:
@@ -26,7 +26,7 @@ def _average(kept: Sequence[Any]) -> float | None:
 
 @dataclass(frozen=True)
 class NativeState:
-    """`names` are the fields of the value, or None if it is the one aggregate."""
+    """`names` are the fields of the value, or None if the value is the one aggregate."""
 
     names: tuple[str, ...] | None
     aggregates: tuple[str, ...]
@@ -54,7 +54,7 @@ class NativeState:
         yield Entry(_plain(key), value, span)
 
     def _results(self, kept: Sequence[Any]) -> list[Any]:
-        """Spark keeps the same aggregate once, however often it is used."""
+        """Return the results. Spark keeps the same aggregate once, however often it is used."""
         known: dict[str, Any] = {}
         position = 0
         for text in self.aggregates:
@@ -74,7 +74,7 @@ class NativeState:
 
 
 def _utc(local: datetime) -> datetime:
-    """Spark gives times without a zone, in the zone of this process."""
+    """Convert to UTC: Spark returns times without a zone, in this process's time zone."""
     return local.astimezone(UTC)
 
 

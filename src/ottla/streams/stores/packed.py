@@ -1,4 +1,4 @@
-"""State of operations in Python, which keep keys and values as text."""
+"""State of operations in Python, which store keys and values as text."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True)
 class PackedState:
-    """`key` and `value` are the types of the results' parts; `key` without its window."""
+    """`key` and `value` are the types of the results; `key` is without its window."""
 
     key: DataType
     value: DataType

@@ -1,7 +1,7 @@
-"""State, asked from outside: read from the checkpoint, as of the last batch that was finished.
+"""Reads state from outside: from the checkpoint, as of the last finished batch.
 
-Nothing of the running query is disturbed. A look costs a small job of Spark's, some tenths of a
-second: it is for people and tests, not for serving requests.
+The running query is not disturbed. A read costs a small Spark job, some tenths of a second: it is
+for people and tests, not for serving requests.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ class Store:
         self._form = form
 
     def get(self, key: Any) -> Any:
-        """The value of a key; None if there is none. For windows see `windows`."""
+        """Return the value of a key; None if there is none. For windows see `windows`."""
         for entry in self._of_key(key):
             if entry.window is not None:
                 raise StoreMissing(f"{self._name} is a store of windows: use windows(key)")
@@ -37,7 +37,7 @@ class Store:
     def windows(
         self, key: Any, start: datetime | None = None, end: datetime | None = None
     ) -> list[Entry]:
-        """The windows of a key that start between the two (both included), oldest first."""
+        """Return the windows of a key that start between the two (both included), oldest first."""
         found = [
             entry
             for entry in self._of_key(key)
@@ -48,16 +48,16 @@ class Store:
         return sorted(found, key=lambda entry: entry.window.start if entry.window else 0)
 
     def all(self) -> list[Entry]:
-        """Everything, in no particular order."""
+        """Return all entries, in no particular order."""
         return list(self._entries(self._data()))
 
     def range(self, first: Any, last: Any) -> list[Entry]:
-        """Keys between the two (both included), in their order."""
+        """Return the keys between the two (both included), in order."""
         found = [entry for entry in self.all() if first <= entry.key <= last]
         return sorted(found, key=lambda entry: entry.key)
 
     def count(self) -> int:
-        """About how many keys there are, or keys of windows."""
+        """Return about how many keys there are, or keys of windows."""
         return self._data().count()
 
     def _of_key(self, key: Any) -> Iterator[Entry]:

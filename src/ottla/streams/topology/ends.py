@@ -1,4 +1,4 @@
-"""Operations that read topics or write them."""
+"""Operations that read or write topics."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from ottla.streams.topology.operation import Function, Operation
 
 @dataclass(frozen=True, eq=False)
 class Source(Operation):
-    """`timestamp` gives the time of a record, if it is not the topic's."""
+    """`timestamp` returns the time of a record, if it is not the topic's."""
 
     kind: ClassVar[str] = "SOURCE"
     starts: ClassVar[bool] = True
@@ -27,7 +27,7 @@ class Source(Operation):
 
 @dataclass(frozen=True, eq=False)
 class GlobalSource(Operation):
-    """A table that is read whole where it is joined; it starts nothing by itself."""
+    """A table that is read whole where it is joined; it starts no query by itself."""
 
     kind: ClassVar[str] = "GLOBALTABLE"
     topic: str
@@ -37,7 +37,7 @@ class GlobalSource(Operation):
 
 @dataclass(frozen=True, eq=False)
 class Sink(Operation):
-    """Records without a serde are written in the form they have."""
+    """Without a serde, records keep the serde they have."""
 
     kind: ClassVar[str] = "SINK"
     topic: str
@@ -47,7 +47,7 @@ class Sink(Operation):
 
 @dataclass(frozen=True, eq=False)
 class Repartition(Operation):
-    """Through an internal topic, by key: writes it, and starts anew from it."""
+    """Sends records through an internal topic by key: writes it, and starts from it again."""
 
     kind: ClassVar[str] = "REPARTITION"
     starts: ClassVar[bool] = True

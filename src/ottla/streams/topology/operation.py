@@ -1,4 +1,4 @@
-"""What a node does: the words that all kinds have in common."""
+"""The base class of what nodes do."""
 
 from __future__ import annotations
 
@@ -11,20 +11,20 @@ Function = Callable[..., Any]
 
 @dataclass(frozen=True, eq=False)
 class Operation:
-    """Pure: nothing here knows how it is done. See lowering/ for that."""
+    """Pure: how an operation is run is in lowering/."""
 
     kind: ClassVar[str]
-    """As in Kafka Streams' names: FILTER of KSTREAM-FILTER-0000000003."""
+    """As in Kafka Streams' names: FILTER in KSTREAM-FILTER-0000000003."""
     stateful: ClassVar[bool] = False
-    """Needs a query of its own: Spark has one such operator in each."""
+    """True if it needs its own query: Spark has one such operator in each."""
     starts: ClassVar[bool] = False
-    """Its records come from topics."""
+    """True if its records come from topics."""
 
     @property
     def stores(self) -> tuple[str, ...]:
-        """Names under which its state can be asked for."""
+        """Names under which its state can be read."""
         return ()
 
     def signature(self) -> str:
-        """What must not change while a checkpoint is kept."""
+        """Return what must not change while a checkpoint is kept."""
         return self.kind

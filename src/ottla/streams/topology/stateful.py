@@ -1,11 +1,11 @@
-"""Operations that remember. Each gets a query, and a checkpoint, of its own."""
+"""Operations with state. Each has its own query and checkpoint."""
 
 from __future__ import annotations
 
 from dataclasses import dataclass
 from typing import Any, ClassVar
 
-from ottla.streams.durations import in_words
+from ottla.durations import in_words
 from ottla.streams.processor import StoreDeclaration
 from ottla.streams.serdes import Serde
 from ottla.streams.topology.operation import Function, Operation
@@ -13,8 +13,8 @@ from ottla.streams.windows import JoinWindow, Window
 
 
 @dataclass(frozen=True, eq=False)
-class Stored(Operation):
-    """State under a name."""
+class Stored:
+    """An operation with one state, which has a name."""
 
     stateful: ClassVar[bool] = True
     store: str
@@ -25,8 +25,8 @@ class Stored(Operation):
 
 
 @dataclass(frozen=True, eq=False)
-class Aggregate(Stored):
-    """Spark's own aggregates, of columns. `columns` None counts."""
+class Aggregate(Stored, Operation):
+    """Spark's own aggregates of columns. If `columns` is None, it counts."""
 
     kind: ClassVar[str] = "AGGREGATE"
     columns: Function | None
@@ -39,7 +39,7 @@ class Aggregate(Stored):
 
 
 @dataclass(frozen=True, eq=False)
-class Reduce(Stored):
+class Reduce(Stored, Operation):
     kind: ClassVar[str] = "REDUCE"
     function: Function
     window: Window | None
@@ -49,10 +49,10 @@ class Reduce(Stored):
 
 
 @dataclass(frozen=True, eq=False)
-class Fold(Stored):
-    """Kafka Streams' `aggregate`: a Python function over what came before and a record.
+class Fold(Stored, Operation):
+    """Kafka Streams' `aggregate`: a Python function of the result so far and a record.
 
-    `merger` joins two sessions.
+    `merger` merges two sessions.
     """
 
     kind: ClassVar[str] = "AGGREGATE"
@@ -67,8 +67,8 @@ class Fold(Stored):
 
 
 @dataclass(frozen=True, eq=False)
-class TableAggregate(Stored):
-    """Of a table that was grouped anew: what a row gave before is taken away first."""
+class TableAggregate(Stored, Operation):
+    """Aggregates a regrouped table: the old value of a row is subtracted first."""
 
     kind: ClassVar[str] = "AGGREGATE"
     initial: Any
@@ -81,8 +81,8 @@ class TableAggregate(Stored):
 
 
 @dataclass(frozen=True, eq=False)
-class Changes(Stored):
-    """The changes of a table: what a row was, and what it is; grouped by a new key."""
+class Changes(Stored, Operation):
+    """The changes of a table, with the old and the new value of a row, grouped by a new key."""
 
     kind: ClassVar[str] = "SELECT"
     function: Function
@@ -95,7 +95,7 @@ class Changes(Stored):
 
 @dataclass(frozen=True, eq=False)
 class SuppressUntilClosed(Operation):
-    """The final result of each window. Done by the aggregate itself, in another output mode."""
+    """Emits only the final result of each window. The aggregate does it in another mode."""
 
     kind: ClassVar[str] = "SUPPRESS"
     stateful: ClassVar[bool] = True
@@ -103,7 +103,7 @@ class SuppressUntilClosed(Operation):
 
 @dataclass(frozen=True, eq=False)
 class SuppressUntilTime(Operation):
-    """The newest of each key, at most once in a while."""
+    """Emits the newest change of each key, at most once per time limit."""
 
     kind: ClassVar[str] = "SUPPRESS"
     stateful: ClassVar[bool] = True
@@ -129,7 +129,7 @@ class JoinStreams(Operation):
 
 @dataclass(frozen=True, eq=False)
 class JoinTable(Operation):
-    """A stream with the newest row of a table. Its parents: the stream, then the table."""
+    """Joins a stream with the newest row of a table. Its parents: the stream, then the table."""
 
     kind: ClassVar[str] = "JOIN"
     stateful: ClassVar[bool] = True

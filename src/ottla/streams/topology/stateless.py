@@ -1,6 +1,6 @@
-"""Operations that look at one record at a time.
+"""Operations on single records.
 
-`python` tells whether a function is called for each record with Python's values, or once, when the
+With `python`, a function is called for each record with Python's values; without it once, when the
 query is built, with columns.
 """
 
@@ -23,7 +23,7 @@ class Filter(Operation):
 
 @dataclass(frozen=True, eq=False)
 class Map(Operation):
-    """`function` gives a key and a value."""
+    """`function` returns a key and a value."""
 
     kind: ClassVar[str] = "MAP"
     function: Function
@@ -42,7 +42,7 @@ class MapValues(Operation):
 
 @dataclass(frozen=True, eq=False)
 class FlatMap(Operation):
-    """`function` gives any number of keys and values."""
+    """`function` returns any number of keys and values."""
 
     kind: ClassVar[str] = "FLATMAP"
     function: Function
@@ -75,7 +75,7 @@ class Peek(Operation):
 
 @dataclass(frozen=True, eq=False)
 class Branch(Operation):
-    """Marks each record with the number of the first predicate that holds."""
+    """Marks each record with the number of the first predicate that is true."""
 
     kind: ClassVar[str] = "BRANCH"
     predicates: tuple[Function, ...]
@@ -84,7 +84,7 @@ class Branch(Operation):
 
 @dataclass(frozen=True, eq=False)
 class BranchChild(Operation):
-    """The records of one branch; `number` past the last predicate is the rest."""
+    """The records of one branch; the `number` after the last predicate is the rest."""
 
     kind: ClassVar[str] = "BRANCHCHILD"
     number: int
@@ -107,7 +107,7 @@ class ToTable(Operation):
 
 @dataclass(frozen=True, eq=False)
 class JoinGlobal(Operation):
-    """With a table that every task has whole. Its parents: the stream, then the table."""
+    """Joins with a table that every task reads whole. Its parents: the stream, then the table."""
 
     kind: ClassVar[str] = "JOIN"
     how: str

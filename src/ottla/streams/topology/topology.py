@@ -1,22 +1,24 @@
-"""The graph of an application: nodes with names, each made after those it takes records from.
+"""The graph of an application: nodes with names, each created after those it gets records from.
 
 Pure: it can be built, described and drawn without Spark and without a broker. Names are Kafka
-Streams', numbered in the order of making, unless the program gives one. A name is what a restart
-finds its checkpoint by, so name what holds state before you insert steps above it.
+Streams', numbered in the order of creation, unless the program gives one. A restart finds its
+checkpoint by name, so name stateful operations before you insert steps above them.
 """
 
 from __future__ import annotations
 
 import re
 from collections.abc import Callable, Iterator
-from dataclasses import dataclass, fields
+from dataclasses import dataclass, fields, replace
 
 from ottla.streams.errors import BadTopology
 from ottla.streams.serdes.serde import Serde
 from ottla.streams.topology.ends import GlobalSource, Sink, Source
 from ottla.streams.topology.operation import Operation
+from ottla.streams.topology.places import Place, calling_place
 
 _LEGAL = re.compile(r"[a-zA-Z0-9._-]{1,200}")
+_NUMBERED = re.compile(r"K(STREAM|TABLE)-[A-Z-]+-\d{10}(-\d+)?")
 
 
 @dataclass(frozen=True, eq=False)
@@ -25,7 +27,17 @@ class Node:
     operation: Operation
     parents: tuple[Node, ...]
     table: bool
-    """Its records are a table's changes: the newest of a key counts, null deletes."""
+    """True if its records are a table's changes: the newest of a key counts, null deletes."""
+    place: Place | None = None
+    """The line of the program that added it."""
+
+    @property
+    def told(self) -> str:
+        """Its name in errors: the line, and the name if the program gave one."""
+        if self.place is None:
+            return self.name
+        numbered = _NUMBERED.fullmatch(self.name)
+        return str(self.place) if numbered else f"{self.place}: {self.name}"
 
     def __repr__(self) -> str:
         return f"<{self.name}>"
@@ -54,7 +66,7 @@ class Topology:
         table: bool = False,
         family: str | None = None,
     ) -> Node:
-        """`family` is what the name begins with; the node's own kind of records says it if not."""
+        """Add a node. `family` is the prefix of its name; by default it follows from `table`."""
         family = family or ("KTABLE" if table else "KSTREAM")
         name = (
             self.numbered(f"{family}-{operation.kind}-") if named is None else checked_name(named)
@@ -67,11 +79,11 @@ class Topology:
                 raise BadTopology(f"{parent.name} belongs to another application than {name}")
         for store in operation.stores:
             self._take_store(store)
-        node = self._nodes[name] = Node(name, operation, parents, table)
+        node = self._nodes[name] = Node(name, operation, parents, table, calling_place())
         return node
 
     def numbered(self, prefix: str) -> str:
-        """The next name of this kind; the numbers are shared by nodes and stores."""
+        """Return the next name of this kind; nodes and stores share the numbers."""
         name = f"{prefix}{self._count:010}"
         self._count += 1
         return name
@@ -85,16 +97,18 @@ class Topology:
         return [other for other in self if node in other.parents]
 
     def changed(self, change: Callable[[Operation], Operation]) -> Topology:
-        """The same graph, with each operation as `change` has it."""
+        """Return the same graph, with `change` applied to each operation."""
         other = Topology()
         other._stores, other._count = set(self._stores), self._count
         for node in self:
             parents = tuple(other[parent.name] for parent in node.parents)
-            other._nodes[node.name] = Node(node.name, change(node.operation), parents, node.table)
+            other._nodes[node.name] = replace(
+                node, operation=change(node.operation), parents=parents
+            )
         return other
 
     def sources(self) -> list[str]:
-        """The topics that are read, but for internal ones."""
+        """Return the topics that are read, except internal ones."""
         topics: list[str] = []
         for node in self:
             if isinstance(node.operation, Source):
@@ -109,7 +123,8 @@ class Topology:
 
 
 def _check_arguments(operation: Operation, name: str) -> None:
-    """What Python would notice only when the query runs, on another machine perhaps."""
+    """Refuse arguments that would otherwise fail only when the query runs, perhaps on another
+    machine."""
     for field in fields(operation):
         given = getattr(operation, field.name)
         if field.name == "function" and not callable(given):

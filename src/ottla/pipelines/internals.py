@@ -1,0 +1,69 @@
+"""Internal topics and groups of a pipeline, which are deleted with it.
+
+Apps of streams have topics between their queries, and the sink has a group for each query, whose
+offset points to its newest decision. Nothing else uses them.
+"""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+from ottla.blocking import Admin
+from ottla.client.errors import ClientError
+from ottla.pipelines.folders import VersionFolder
+from ottla.protocol.errors import KafkaError
+from ottla.spark.client_options import admin_options
+from ottla.spark.first_contact import check_reachable
+from ottla.spark.sink.names import PREFIX
+
+KINDS = ("topics", "groups", "left")
+
+
+def remove_internals(version: VersionFolder) -> dict[str, list[str]]:
+    """Delete the internal `topics` and `groups`; return those that existed. If the cluster does not
+    answer they stay, and `left` says why."""
+    gone: dict[str, list[str]] = {kind: [] for kind in KINDS}
+    connection = version.outputs()["connection"]
+    names: list[str] = version.outputs().get("internal", [])
+    ids = query_ids(version)
+    if not connection or not (ids or names):
+        return gone
+    try:
+        check_reachable(connection)
+        with Admin(**admin_options(connection)) as admin:
+            groups = _own_groups(admin, ids)
+            gone["topics"] = _gone(admin.delete_topics(names)) if names else []
+            gone["groups"] = _gone(admin.delete_groups(groups)) if groups else []
+    except (ClientError, KafkaError) as error:
+        gone["left"] = [str(error)]
+    return gone
+
+
+def _own_groups(admin: Admin, ids: set[str]) -> list[str]:
+    listed = [one.group_id for one in admin.list_consumer_groups()]
+    sinks = [name for name in listed if name.startswith(PREFIX)]
+    return [name for name in sinks if any(each in name for each in ids)]
+
+
+def _gone(outcomes: dict[str, Any]) -> list[str]:
+    return sorted(name for name, error in outcomes.items() if error is None)
+
+
+def query_ids(version: VersionFolder) -> set[str]:
+    """Return the ids of its queries, which are in the sink's group names, from its progress and its
+    checkpoints."""
+    told = {one.get("id") for one in version.progress().get("queries", [])}
+    return {one for one in told if one} | _in_checkpoints(version)
+
+
+def _in_checkpoints(version: VersionFolder) -> set[str]:
+    """Return the ids from checkpoints on this machine."""
+    found = set()
+    for file in (version.path / "checkpoints").glob("**/metadata"):
+        if file.is_file():
+            try:
+                found.add(str(json.loads(file.read_text())["id"]))
+            except (OSError, ValueError, KeyError, TypeError):
+                continue  # another file with that name
+    return found

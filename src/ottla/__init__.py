@@ -1,7 +1,7 @@
 """Ottla: an event-streaming platform in Python that speaks Kafka's protocol.
 
-What is below is the public interface of the clients: `from ottla import Producer, Consumer, Admin`.
-`ottla.blocking` has the same three without `await`. Nothing is imported before it is asked for.
+These names are the public interface of the clients: `from ottla import Producer, Consumer, Admin`.
+`ottla.blocking` has the same three without `await`. Modules are imported only when used.
 """
 
 from __future__ import annotations
@@ -64,10 +64,12 @@ if TYPE_CHECKING:
     from ottla.client.consumer.assignors.round_robin import RoundRobinAssignor as RoundRobinAssignor
     from ottla.client.consumer.assignors.sticky import StickyAssignor as StickyAssignor
     from ottla.client.consumer.consumer import Consumer as Consumer
-    from ottla.client.consumer.fetch_buffer import FetchedBatch as FetchedBatch
+    from ottla.client.consumer.fetching.buffer import FetchedBatch as FetchedBatch
+    from ottla.client.consumer.groups.rebalance_listener import (
+        RebalanceListener as RebalanceListener,
+    )
     from ottla.client.consumer.interceptors import ConsumerInterceptor as ConsumerInterceptor
-    from ottla.client.consumer.parallel_settings import ParallelOptions as ParallelOptions
-    from ottla.client.consumer.rebalance_listener import RebalanceListener as RebalanceListener
+    from ottla.client.consumer.parallel.settings import ParallelOptions as ParallelOptions
     from ottla.client.errors import AuthenticationFailed as AuthenticationFailed
     from ottla.client.errors import BadAddress as BadAddress
     from ottla.client.errors import BadColumn as BadColumn
@@ -113,17 +115,21 @@ if TYPE_CHECKING:
     from ottla.client.network.metadata import Broker as Broker
     from ottla.client.network.metadata import Partition as Partition
     from ottla.client.network.metadata import Topic as Topic
+    from ottla.client.producer.columns.sent_rows import SentRange as SentRange
+    from ottla.client.producer.columns.sent_rows import SentRows as SentRows
     from ottla.client.producer.interceptors import ProducerInterceptor as ProducerInterceptor
     from ottla.client.producer.interceptors import ProducerRecord as ProducerRecord
-    from ottla.client.producer.partitioners import PartitionChoices as PartitionChoices
-    from ottla.client.producer.partitioners import Partitioner as Partitioner
-    from ottla.client.producer.partitioners import RandomPartitioner as RandomPartitioner
-    from ottla.client.producer.partitioners import RoundRobinPartitioner as RoundRobinPartitioner
-    from ottla.client.producer.prepared import PreparedTransaction as PreparedTransaction
     from ottla.client.producer.producer import Producer as Producer
+    from ottla.client.producer.routing.partitioners import PartitionChoices as PartitionChoices
+    from ottla.client.producer.routing.partitioners import Partitioner as Partitioner
+    from ottla.client.producer.routing.partitioners import RandomPartitioner as RandomPartitioner
+    from ottla.client.producer.routing.partitioners import (
+        RoundRobinPartitioner as RoundRobinPartitioner,
+    )
     from ottla.client.producer.sent import Sent as Sent
-    from ottla.client.producer.sent_rows import SentRange as SentRange
-    from ottla.client.producer.sent_rows import SentRows as SentRows
+    from ottla.client.producer.transactions.prepared import (
+        PreparedTransaction as PreparedTransaction,
+    )
     from ottla.client.serializers import Deserializer as Deserializer
     from ottla.client.serializers import JsonDeserializer as JsonDeserializer
     from ottla.client.serializers import JsonSerializer as JsonSerializer
@@ -147,76 +153,5 @@ if TYPE_CHECKING:
 
 __version__ = "0.1.0"
 
-_HOMES = {
-    "ottla.client.admin.acls": (
-        "Acl AclFilter AclOperation AclPatternType AclPermission AclResourceType"
-    ),
-    "ottla.client.admin.admin": "Admin",
-    "ottla.client.admin.cluster_admin": "DescribedCluster FeatureLevels ServedApi",
-    "ottla.client.admin.configs": (
-        "AlterOperation ConfigChange ConfigEntry ConfigResource ConfigSource ResourceType"
-    ),
-    "ottla.client.admin.group_values": "DescribedGroup GroupMember ListedGroup PartitionLag",
-    "ottla.client.admin.log_dirs": "LogDir Replica ReplicaLogDirs ReplicaOf",
-    "ottla.client.admin.offsets": "OffsetSpec",
-    "ottla.client.admin.quorum": "DescribedQuorum QuorumMember",
-    "ottla.client.admin.quotas": "QuotaEntity QuotaName",
-    "ottla.client.admin.reassignments": "Reassignment",
-    "ottla.client.admin.topics": "CreatedTopic EligibleLeaders NewTopic",
-    "ottla.client.admin.transaction_values": (
-        "ActiveProducer DescribedTransaction FencedProducer HangingTransaction ListedTransaction"
-    ),
-    "ottla.client.admin.users": "ScramCredential ScramDeletion ScramMechanism ScramUpsertion",
-    "ottla.client.consumer.assignors.assignor": (
-        "Assignment Assignor RebalanceProtocol Subscription"
-    ),
-    "ottla.client.consumer.assignors.cooperative_sticky": "CooperativeStickyAssignor",
-    "ottla.client.consumer.assignors.range_assignor": "RangeAssignor",
-    "ottla.client.consumer.assignors.round_robin": "RoundRobinAssignor",
-    "ottla.client.consumer.assignors.sticky": "StickyAssignor",
-    "ottla.client.consumer.consumer": "Consumer",
-    "ottla.client.consumer.fetch_buffer": "FetchedBatch",
-    "ottla.client.consumer.interceptors": "ConsumerInterceptor",
-    "ottla.client.consumer.parallel_settings": "ParallelOptions",
-    "ottla.client.consumer.rebalance_listener": "RebalanceListener",
-    "ottla.client.errors": (
-        "AuthenticationFailed BadAddress BadColumn BadResponse BadSetting BufferExhausted "
-        "ClientError CommitFailed CommitInterrupted ConnectionLost DeliveryFailed "
-        "DeliveryTimedOut GroupActive GroupMissing HandlerCancelled IllegalState LogTruncation "
-        "MissingExtra NoBrokerReachable NoOffsetForPartition NotBytes OffsetOutOfRange "
-        "PartitionUnreadable PositionTimedOut PreparedTransactionLost ProducerClosed "
-        "ProducerFenced RecordDeserializationError RecordTooLarge RequestTimedOut TlsFailed "
-        "TopicMissing "
-        "TransactionAborted TransactionError TransactionFailed TransactionFatal "
-        "TransactionStateError TransactionTimedOut UnreadableBatch Unreachable "
-        "UnsupportedVersion Wakeup"
-    ),
-    "ottla.client.network.metadata": "Broker Partition Topic",
-    "ottla.client.producer.interceptors": "ProducerInterceptor ProducerRecord",
-    "ottla.client.producer.partitioners": (
-        "PartitionChoices Partitioner RandomPartitioner RoundRobinPartitioner"
-    ),
-    "ottla.client.producer.prepared": "PreparedTransaction",
-    "ottla.client.producer.producer": "Producer",
-    "ottla.client.producer.sent": "Sent",
-    "ottla.client.producer.sent_rows": "SentRange SentRows",
-    "ottla.client.serializers": (
-        "Deserializer JsonDeserializer JsonSerializer Serializer StringDeserializer "
-        "StringSerializer"
-    ),
-    "ottla.client.settings.base": "with_underscores",
-    "ottla.client.settings.common": "ClientOptions",
-    "ottla.client.settings.consumer": "ConsumerOptions",
-    "ottla.client.settings.producer": "ProducerOptions",
-    "ottla.client.values": (
-        "AnyRecord ConsumerRecord GroupMetadata OffsetAndMetadata OffsetAndTimestamp "
-        "RecordMetadata TimestampType TopicPartition"
-    ),
-    "ottla.protocol.errors": "ErrorCode KafkaError",
-}
-
-if not TYPE_CHECKING:  # a type checker is to complain about names that are not there
-    __getattr__, __all__ = lazily(__name__, _HOMES)
-
-    def __dir__() -> list[str]:
-        return [*globals(), *__all__]
+if not TYPE_CHECKING:  # so that type checkers report names that do not exist
+    __getattr__, __dir__ = lazily(__name__)

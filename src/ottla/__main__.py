@@ -1,5 +1,5 @@
 """`python -m ottla`: the command, where it is not on the path."""
 
-from ottla.cli.main import main
+from ottla_command import main
 
 main()

@@ -1,1 +1,1 @@
-"""The command `ottla`: one module a command family, nothing imported before it is needed."""
+"""The command `ottla`: one module per command family, nothing imported before it is needed."""

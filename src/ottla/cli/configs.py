@@ -1,4 +1,4 @@
-"""`ottla configs`: the settings of topics, brokers, groups and the rest."""
+"""`ottla configs`: settings of topics, brokers, groups and client metrics."""
 
 from __future__ import annotations
 
@@ -43,7 +43,7 @@ def _resource(
     group: str | None,
     client_metrics: str | None,
 ) -> ConfigResource:
-    """The one thing that was named; naming none or two is a usage error."""
+    """Return the one resource that was named; naming none or two is a usage error."""
     from ottla.client.admin.configs import ConfigResource, ResourceType
 
     named = [

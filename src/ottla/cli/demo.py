@@ -1,7 +1,8 @@
-"""`ottla demo`: a cluster, payments, a pipeline on Spark, and a verdict."""
+"""`ottla demo`: a cluster, payments, a pipeline on Spark, and a check of the results."""
 
 from __future__ import annotations
 
+import logging
 import sys
 from pathlib import Path
 from typing import Annotated
@@ -35,9 +36,10 @@ def demo(
 ) -> None:
     """Card payments through a cluster and Spark, live, and checked to the last cent.
 
-    Starts three brokers, sends payments (fraud, latecomers, duplicates and nonsense among them),
-    runs a pipeline on Spark, and at the end works out in plain Python what must have come out. Ends
-    with 1 if something is missing, doubled or wrong. Ctrl-C ends all of it; nothing is left behind.
+    Starts three brokers, sends payments (with fraud, late events, duplicates and invalid ones),
+    runs a pipeline on Spark, and at the end computes the expected results in plain Python. Exits
+    with 1 if anything is missing, duplicated or wrong. Ctrl-C ends everything; nothing is left
+    behind.
 
     Examples:
 
@@ -54,6 +56,8 @@ def demo(
     from ottla.demo.children import ChildFailed
     from ottla.demo.show import Options, run
 
+    # The demo's own output reports killed brokers.
+    logging.getLogger("ottla.client").setLevel(logging.ERROR)
     options = Options(seconds, events, rate, seed, data, chaos)
     try:
         code = run(options, Console())
@@ -64,13 +68,11 @@ def demo(
 
 
 def what_is_missing() -> str | None:
-    """What the pipeline needs and this machine does not have, in one line."""
-    from importlib.util import find_spec
-
+    """Return what the pipeline needs and this machine does not have, in one line, or None."""
     from ottla.spark.java import JavaMissing, find_java
-    from ottla.spark.session import SparkMissing
+    from ottla.spark.session import SparkMissing, is_installed
 
-    if find_spec("pyspark") is None:
+    if not is_installed("pyspark"):
         return str(SparkMissing())
     try:
         find_java()

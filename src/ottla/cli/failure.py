@@ -1,15 +1,19 @@
-"""Errors as one line: what was wrong, and what to do about it."""
+"""Errors as one line: the problem, and what to do about it."""
 
 from __future__ import annotations
 
+from ottla.cli.given_file import CannotRead
 from ottla.client.errors import (
     BadResponse,
+    BadSetting,
     ClientError,
     DeliveryFailed,
     NoBrokerReachable,
+    TlsFailed,
     TopicMissing,
     Unreachable,
     UnsupportedVersion,
+    continued,
 )
 from ottla.protocol.errors import ErrorCode, KafkaError
 
@@ -24,23 +28,39 @@ _ADVICE = {
 }
 
 
+_SETTINGS = {
+    "security_protocol": "-X security.protocol",
+    "ssl_cafile": "-X ssl.ca.location",
+    "ssl_certfile": "-X ssl.certificate.location",
+}
+"""Settings that hints of the client name, and the options by which a command sets them."""
+
+
 def explain(error: BaseException) -> str | None:
-    """The line for an error of the world; None for one of ours, whose traceback is wanted."""
+    """Return the line for an expected error; None for a bug, whose traceback is wanted."""
+    line = _explained(error)
+    for name, option in _SETTINGS.items():
+        line = None if line is None else line.replace(name, option)
+    return line
+
+
+def _explained(error: BaseException) -> str | None:
+    told = str(error)
     if isinstance(error, NoBrokerReachable):
-        return (
-            f"{error}. Is the broker running? Start one with `ottla start`, "
-            "or name another with --bootstrap HOST:PORT"
-        )
+        way_on = "Start one with `ottla start`, or name another with --bootstrap HOST:PORT"
+        return continued(told, f"Is the broker running? {way_on}")
     if isinstance(error, Unreachable):
-        return f"{error}. The cluster advertises this address; can it be reached from here?"
+        where = "The cluster advertises this address; can it be reached from here?"
+        return continued(told, where)
     if isinstance(error, BadResponse):
-        return f"{error}. Is the port right?"
+        return continued(told, "Is the port right?")
     if isinstance(error, UnsupportedVersion) and error.request == "Metadata":
-        return f"{error}. Is it a controller's listener? --bootstrap wants the address of a broker"
+        wanted = "--bootstrap wants the address of a broker"
+        return continued(told, f"Is it a controller's listener? {wanted}")
     if isinstance(error, DeliveryFailed):
-        return f"{error}{_advice(error.cause)}"
+        return f"{told}{_advice(error.cause)}"
     if isinstance(error, TopicMissing) and error.partition is None:
-        return f"{error}. Create it with `ottla topics create {error.topic}`"
+        return continued(told, f"Create it with `ottla topics create {error.topic}`")
     if isinstance(error, KafkaError):
         return f"{error}{_advice(error)}"
     if isinstance(error, ClientError):
@@ -53,19 +73,21 @@ def explain(error: BaseException) -> str | None:
 
 
 def exit_code(error: BaseException) -> int:
-    """2 where the call was wrong, as for a wrong option; 1 where what it asked for has failed."""
+    """Return 2 if the call was wrong, as for a wrong option; 1 if the operation failed."""
     from ottla.pipelines.errors import InvalidFile
 
-    return 2 if isinstance(error, InvalidFile) else 1
+    if isinstance(error, TlsFailed):
+        return 2 if error.address is None else 1  # without an address, a file cannot be used
+    return 2 if isinstance(error, CannotRead | InvalidFile | BadSetting) else 1
 
 
 def _is_said_in_full(error: BaseException) -> bool:
-    """Errors of pipelines say themselves what to do."""
+    """True for errors of files and pipelines, which say themselves what to do."""
     from ottla.pipelines.errors import PipelineError
     from ottla.spark.java import JavaMissing
     from ottla.spark.session import SparkMissing
 
-    return isinstance(error, PipelineError | JavaMissing | SparkMissing)
+    return isinstance(error, CannotRead | PipelineError | JavaMissing | SparkMissing)
 
 
 def _advice(error: BaseException) -> str:

@@ -1,7 +1,8 @@
-"""Places in a partition as people name them: by offset, by time, or by distance from the end.
+"""Positions in a partition as people name them: by offset, by time, or by distance from the end.
 
-earliest            the first record there is
-latest              behind the last one
+earliest            the first record
+latest              after the last record
+max-timestamp       the record with the largest timestamp
 1234                that offset
 -10                 ten records before the end
 @1700000000000      the first record at or after that time, in ms since the epoch
@@ -11,7 +12,6 @@ latest              behind the last one
 
 from __future__ import annotations
 
-import re
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
@@ -19,27 +19,31 @@ from typing import TYPE_CHECKING
 
 import typer
 
+from ottla.durations import SHORT, parse_ms
+
 if TYPE_CHECKING:
     from ottla.client.admin.admin import Admin
     from ottla.client.network.metadata import Topic
 
-HELP = "earliest, latest, an offset, -N (before the end), @MS, an ISO time, or how long ago (15m)"
+HELP = (
+    "earliest, latest, max-timestamp, an offset, -N (before the end), @MS, an ISO time, "
+    "or how long ago (15m)"
+)
 
-_DURATION = re.compile(r"(\d+)(ms|s|m|h|d|w)")
-_UNIT_MS = {"ms": 1, "s": 1000, "m": 60_000, "h": 3_600_000, "d": 86_400_000, "w": 604_800_000}
 _NAMES = {
     "earliest": "earliest",
     "beginning": "earliest",
     "start": "earliest",
     "latest": "latest",
     "end": "latest",
+    "max-timestamp": "max-timestamp",
 }
 
 
 @dataclass(frozen=True, slots=True)
 class Moment:
     kind: str
-    """earliest, latest, offset, tail (value records before the end) or time (value in ms)."""
+    """earliest, latest, max-timestamp, offset, tail (value records before the end) or time (ms)."""
     value: int = 0
 
 
@@ -55,11 +59,11 @@ def parse_moment(text: str, now_ms: int, option: str) -> Moment:
 
 
 def parse_time(text: str, now_ms: int, option: str) -> int:
-    """Milliseconds since the epoch."""
+    """Parse a time into milliseconds since the epoch."""
     if text[:1] == "@" and text[1:].isdigit():
         return int(text[1:])
-    if parts := _DURATION.fullmatch(text):
-        return now_ms - int(parts[1]) * _UNIT_MS[parts[2]]
+    if (ago_ms := parse_ms(text, SHORT, spaced=False)) is not None:
+        return now_ms - ago_ms
     try:
         return int(datetime.fromisoformat(text).timestamp() * 1000)
     except ValueError:
@@ -69,7 +73,7 @@ def parse_time(text: str, now_ms: int, option: str) -> int:
 async def resolve(
     admin: Admin, topic: str, partitions: Iterable[int], moment: Moment, *, isolation: int = 0
 ) -> dict[int, int]:
-    """The offset that the moment means in each partition; beyond the last record it is the end."""
+    """Return the offset of the moment in each partition; the end if it is after the last record."""
     from ottla.client.admin.offsets import OffsetSpec
 
     async def find(indexes: list[int], at: int) -> dict[int, int]:
@@ -80,6 +84,8 @@ async def resolve(
         return dict.fromkeys(wanted, moment.value)
     if moment.kind == "time":
         offsets = await find(wanted, moment.value)
+    elif moment.kind == "max-timestamp":
+        offsets = await find(wanted, OffsetSpec.MAX_TIMESTAMP)
     elif moment.kind == "earliest":
         offsets = await find(wanted, OffsetSpec.EARLIEST)
     else:
@@ -113,7 +119,7 @@ def now_ms() -> int:
 
 
 def existing(topic: Topic, chosen: list[int] | None) -> list[int]:
-    """The chosen partitions, all if none is; `TopicMissing` for one that is not there."""
+    """Return the chosen partitions, else all; raise `TopicMissing` if one does not exist."""
     from ottla.client.errors import TopicMissing
 
     there = [partition.index for partition in topic.partitions]
@@ -124,7 +130,7 @@ def existing(topic: Topic, chosen: list[int] | None) -> list[int]:
 
 
 def parse_partitions(texts: list[str] | None) -> list[int] | None:
-    """`--partition 0,3-5` options as numbers; None if there are none."""
+    """Parse `--partition 0,3-5` options into numbers; None if there are none."""
     if not texts:
         return None
     chosen: set[int] = set()

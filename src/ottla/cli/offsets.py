@@ -1,4 +1,4 @@
-"""`ottla offsets`: where partitions begin and end, and which offset a time falls on."""
+"""`ottla offsets`: shows where partitions begin and end, and the offset of a time."""
 
 from __future__ import annotations
 
@@ -48,6 +48,7 @@ def offsets(
 
     - `ottla offsets orders --partition 0 --at 2026-01-31T12:00:00Z --json`
     """
+    from ottla.cli.names import is_internal
     from ottla.cli.output import print_json, print_table
     from ottla.cli.session import with_admin
 
@@ -55,7 +56,7 @@ def offsets(
     chosen = moments.parse_partitions(partition)
 
     async def work(admin: Admin) -> list[dict[str, Any]]:
-        names = topics or await admin.list_topics()
+        names = topics or [one for one in await admin.list_topics() if not is_internal(one)]
         return [
             row
             for name in sorted(names)

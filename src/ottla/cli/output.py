@@ -1,68 +1,111 @@
-"""What commands print: tables for people, JSON for scripts, one line for a deed done."""
+"""The output of commands: tables for people, JSON for scripts, one line for an action.
+
+Names come from anyone who may write to the cluster. Characters that could move a terminal's cursor
+or begin a new line are shown as an escape such as `\\x1b`; in JSON, as `\\u001b`.
+"""
 
 from __future__ import annotations
 
 import json
+import re
 import sys
 from collections.abc import Iterable, Sequence
+from shutil import get_terminal_size
 from typing import Any
 
-PLAIN_WIDTH = 10_000
-"""Columns when the output is not a terminal: rows stay whole for grep, awk and files."""
+from ottla.logs import visible
+
+_UNSAFE_IN_JSON = re.compile("[\x7f-\x9f\u200e\u200f\u2028-\u202e\u2066-\u2069]")
+"""Characters that JSON allows in a string and a terminal obeys."""
 
 
 def print_json(value: Any) -> None:
-    sys.stdout.write(json.dumps(value, indent=2, ensure_ascii=False) + "\n")
+    sys.stdout.write(safe_json(json.dumps(value, indent=2, ensure_ascii=False)) + "\n")
     sys.stdout.flush()
 
 
 def print_json_line(value: Any) -> None:
-    sys.stdout.write(json.dumps(value, ensure_ascii=False, separators=(",", ":")) + "\n")
+    text = json.dumps(value, ensure_ascii=False, separators=(",", ":"))
+    sys.stdout.write(safe_json(text) + "\n")
+
+
+def safe_json(text: str) -> str:
+    """Return the same JSON, with escapes for the control characters that JSON leaves as they
+    are."""
+    if text.isascii() and "\x7f" not in text:
+        return text
+    return _UNSAFE_IN_JSON.sub(lambda found: f"\\u{ord(found[0]):04x}", text)
 
 
 def print_line(text: str) -> None:
-    sys.stdout.write(text + "\n")
+    sys.stdout.write(visible(text, keep="\t") + "\n")
+    sys.stdout.flush()
+
+
+def print_exactly(text: str) -> None:
+    """Print whole lines, unchanged for a file or pipe; a terminal gets escapes."""
+    sys.stdout.write(visible(text, keep="\n\t") if sys.stdout.isatty() else text)
+    sys.stdout.flush()
+
+
+def print_sentence(text: str) -> None:
+    """Print a sentence, wrapped at the width of a terminal and indented from the second line on."""
+    from ottla.cli.table import paragraph
+
+    for line in paragraph(visible(text), width_of_stdout()):
+        sys.stdout.write(line + "\n")
     sys.stdout.flush()
 
 
 def print_note(text: str) -> None:
-    """Something to know that is not part of the answer: never mixed into a pipe."""
-    print(text, file=sys.stderr, flush=True)
+    """Print a note to stderr: it is not part of the answer and must not get into a pipe."""
+    from ottla.cli.table import paragraph
+
+    width = get_terminal_size().columns if sys.stderr.isatty() else None
+    for line in visible(text, keep="\t\n").split("\n"):
+        for part in paragraph(line, width):
+            print(part, file=sys.stderr, flush=True)
 
 
 def print_table(
-    columns: Sequence[str], rows: Iterable[Sequence[object]], *, title: str | None = None
+    columns: Sequence[str], rows: Iterable[Sequence[object]], *, spare: Sequence[str] = ()
 ) -> None:
-    """A table; columns that hold only numbers are set to the right."""
-    from rich import box
-    from rich.table import Table
-    from rich.text import Text
+    """Print a table; columns that hold only numbers are right-aligned. On a terminal that is too
+    narrow, columns in `spare` are left out, the first one first."""
+    from ottla.cli.table import Table, lay_out
 
     values = [list(row) for row in rows]
-    table = Table(
-        title=title, title_justify="left", box=box.SIMPLE_HEAD, pad_edge=False, show_edge=False
-    )
-    for index, name in enumerate(columns):
-        numeric = any(_is_number(row[index]) for row in values)
-        table.add_column(name, justify="right" if numeric else "left", overflow="fold")
-    for row in values:
-        table.add_row(*(Text(_cell(value)) for value in row))
-    _console().print(table)
+    is_right = [any(_is_number(row[at]) for row in values) for at in range(len(columns))]
+    table = Table(columns, [[_cell(value) for value in row] for row in values], is_right)
+    layout = lay_out(table, width_of_stdout(), spare, "─" if _shows_unicode() else "-")
+    for line in layout.lines:
+        sys.stdout.write(line + "\n")
+    sys.stdout.flush()
+    if layout.left_out:
+        print_note(
+            f"(No room for: {', '.join(layout.left_out)}. A wider terminal or --json shows it.)"
+        )
 
 
 def print_fields(fields: Iterable[tuple[str, object]]) -> None:
-    """Name and value pairs, one a line."""
+    """Print name and value pairs, one per line."""
+    from ottla.cli.table import hanging
+
     pairs = [(name, _cell(value)) for name, value in fields]
-    width = max((len(name) for name, _ in pairs), default=0)
+    name_width = max((len(name) for name, _ in pairs), default=0)
     for name, value in pairs:
-        print_line(f"{name:<{width}}  {value}")
+        for line in hanging(name, value, name_width, width_of_stdout()):
+            sys.stdout.write(line + "\n")
+    sys.stdout.flush()
 
 
-def _console() -> Any:
-    from rich.console import Console
+def width_of_stdout() -> int | None:
+    """Return the terminal's width; None without a terminal: rows stay whole for grep and awk."""
+    return get_terminal_size().columns if sys.stdout.isatty() else None
 
-    width = None if sys.stdout.isatty() else PLAIN_WIDTH
-    return Console(file=sys.stdout, width=width, highlight=False, soft_wrap=False)
+
+def _shows_unicode() -> bool:
+    return (sys.stdout.encoding or "").lower().replace("-", "") == "utf8"
 
 
 def _cell(value: object) -> str:
@@ -71,8 +114,8 @@ def _cell(value: object) -> str:
     if isinstance(value, bool):
         return "yes" if value else "no"
     if isinstance(value, (list, tuple)):
-        return ",".join(str(item) for item in value)
-    return str(value)
+        return visible(",".join(str(item) for item in value))
+    return visible(str(value))
 
 
 def _is_number(value: object) -> bool:
@@ -89,8 +132,8 @@ def human_bytes(count: int) -> str:
 
 
 def deed(as_json: bool, value: Any, text: str) -> None:
-    """Report something done: the JSON value, or one sentence."""
+    """Report an action: the JSON value, or one sentence."""
     if as_json:
         print_json(value)
     else:
-        print_line(text)
+        print_sentence(text)

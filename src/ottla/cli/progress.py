@@ -1,4 +1,4 @@
-"""A progress bar on stderr while something long runs; silent where nobody watches."""
+"""A progress bar on stderr for long work; silent if stderr is no terminal."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class Advance(Protocol):
 
 @contextmanager
 def progress(what: str, total: int | None) -> Iterator[Advance]:
-    """Call what it yields with how much more is done."""
+    """Yield a function to call with the amount of further progress."""
     if not sys.stderr.isatty():
         yield lambda count: None
         return
@@ -40,7 +40,8 @@ def progress(what: str, total: int | None) -> Iterator[Advance]:
         def advance(count: int) -> None:
             nonlocal waiting, shown_at
             waiting += count
-            # Drawing costs more than what is being counted: not for each of thousands a second.
+            # Drawing costs more than the counted work, so it is not done for each of thousands a
+            # second.
             if (now := clock.now()) - shown_at >= REDRAW_S:
                 speed = bar.tasks[0].speed
                 bar.update(task, advance=waiting, rate=f"{speed:,.0f}/s" if speed else "")

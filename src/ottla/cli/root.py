@@ -1,4 +1,4 @@
-"""The root of all commands but `start`: it knows their names and loads only the one that is called.
+"""The root of all commands except `start`: it knows their names and imports only the one called.
 
 This module imports typer and nothing else; rich, asyncio and the client come with the commands that
 use them.
@@ -6,7 +6,6 @@ use them.
 
 from __future__ import annotations
 
-import sys
 from importlib import import_module
 from typing import Annotated, Any
 
@@ -15,26 +14,26 @@ from typer.core import TyperGroup
 
 MODULES = {
     "start": "ottla.cli.start_entry",
-    "produce": "ottla.cli.produce",
-    "consume": "ottla.cli.consume",
-    "topics": "ottla.cli.topics",
+    "produce": "ottla.cli.records.produce",
+    "consume": "ottla.cli.records.consume",
+    "topics": "ottla.cli.topics.commands",
     "configs": "ottla.cli.configs",
     "offsets": "ottla.cli.offsets",
-    "groups": "ottla.cli.groups",
+    "groups": "ottla.cli.groups.commands",
     "transactions": "ottla.cli.transactions",
-    "cluster": "ottla.cli.cluster",
-    "quorum": "ottla.cli.quorum",
-    "log-dirs": "ottla.cli.log_dirs",
-    "storage": "ottla.cli.storage",
-    "dump-log": "ottla.cli.dump_log",
-    "perf": "ottla.cli.perf",
-    "pipeline": "ottla.cli.pipeline",
+    "cluster": "ottla.cli.cluster.commands",
+    "quorum": "ottla.cli.cluster.quorum",
+    "log-dirs": "ottla.cli.logs.log_dirs",
+    "storage": "ottla.cli.nodes.storage",
+    "dump-log": "ottla.cli.logs.dump_log",
+    "perf": "ottla.cli.records.perf",
+    "pipeline": "ottla.cli.pipelines.commands",
     "demo": "ottla.cli.demo",
 }
 
 
 class LazyGroup(TyperGroup):
-    """A group whose commands are imported by name, and whose failures end as one clear line."""
+    """A group whose commands are imported by name, and whose failures are printed as one line."""
 
     def __init__(self, **settings: Any) -> None:
         super().__init__(**settings)
@@ -52,6 +51,13 @@ class LazyGroup(TyperGroup):
         command.name = cmd_name
         return command
 
+    def resolve_command(self, ctx: Any, args: list[str]) -> Any:
+        from ottla.cli.kafka_habits import tool_named
+
+        if args and args[0] not in MODULES and (command := tool_named(args[0])):
+            ctx.fail(f"No such command {args[0]!r}: it is `ottla {command}`.")
+        return super().resolve_command(ctx, args)
+
     def invoke(self, ctx: Any) -> Any:
         try:
             return super().invoke(ctx)
@@ -59,11 +65,12 @@ class LazyGroup(TyperGroup):
             raise
         except Exception as error:
             from ottla.cli.failure import exit_code, explain
+            from ottla.cli.output import print_note
 
             line = explain(error)
             if line is None:
                 raise
-            print(f"ottla: {line}", file=sys.stderr)
+            print_note(f"ottla: {line}")
             raise typer.Exit(exit_code(error)) from error
 
 
@@ -97,5 +104,6 @@ def root(
     """Ottla: an event-streaming broker that speaks Kafka's protocol, and its tools.
 
     The tools work against any cluster that speaks the protocol. Name it with --bootstrap HOST:PORT
-    or in the environment variable OTTLA_BOOTSTRAP.
+    or in the environment variable OTTLA_BOOTSTRAP; TLS and SASL are set up with --command-config
+    FILE or -X KEY=VALUE, in Kafka's names.
     """

@@ -1,4 +1,4 @@
-"""Running a piece of asynchronous work against a cluster from a command."""
+"""Runs asynchronous work against a cluster from a command."""
 
 from __future__ import annotations
 
@@ -7,12 +7,15 @@ from typing import TypeVar
 
 import typer
 
+from ottla.cli.connection_options import given_options
 from ottla.cli.options import TIMEOUT_MS_DEFAULT
+from ottla.cli.trouble import told_of_trouble
 from ottla.client.admin.admin import Admin
 from ottla.client.errors import BadAddress
 from ottla.client.network.addresses import parse_addresses
 from ottla.client.network.cluster import Cluster
 from ottla.client.network.controllers import Controllers
+from ottla.client.settings.base import settings_from
 from ottla.client.settings.common import ClientSettings
 from ottla.runtime.os_runtime import OsRuntime, run
 
@@ -26,7 +29,7 @@ def with_admin(
     timeout_ms: int = TIMEOUT_MS_DEFAULT,
     controllers: str | None = None,
 ) -> T:
-    """The result of `work`, given an admin that is connected for as long as it runs."""
+    """Return the result of `work`, given an admin that is connected while it runs."""
     return with_cluster(
         bootstrap,
         lambda cluster: work(Admin.over(cluster)),
@@ -42,8 +45,8 @@ def with_cluster(
     timeout_ms: int = TIMEOUT_MS_DEFAULT,
     controllers: str | None = None,
 ) -> T:
-    """The result of `work`, given a cluster that is connected for as long as it runs. Where
-    `controllers` are named, it is made of them, and `bootstrap` does not count."""
+    """Return the result of `work`, given a cluster that is connected while it runs. If
+    `controllers` are given, the connection goes to them, and `bootstrap` is ignored."""
     addresses = bootstrap if controllers is None else controllers
     try:
         parse_addresses(addresses)
@@ -51,15 +54,20 @@ def with_cluster(
         hint = "--bootstrap" if controllers is None else "--bootstrap-controller"
         raise typer.BadParameter(str(error), param_hint=hint) from error
 
+    options = {
+        "client_id": "ottla-cli",
+        "request_timeout_ms": timeout_ms,
+        "default_api_timeout_ms": timeout_ms,
+        **given_options(ClientSettings),
+        "bootstrap_servers": addresses,
+    }
+    settings = settings_from(ClientSettings, options)
+
     async def main(runtime: OsRuntime) -> T:
-        settings = ClientSettings(
-            bootstrap_servers=addresses,
-            client_id="ottla-cli",
-            request_timeout_ms=timeout_ms,
-            default_api_timeout_ms=timeout_ms,
-        )
         kind = Cluster if controllers is None else Controllers
-        async with kind.of(settings, runtime) as cluster:
-            return await work(cluster)
+        with told_of_trouble() as trouble:
+            async with kind.of(settings, runtime) as cluster:
+                trouble.connected()
+                return await work(cluster)
 
     return run(main)

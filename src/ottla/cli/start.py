@@ -1,6 +1,6 @@
-"""`ottla start`: a broker in this process, until Ctrl-C, or with --nodes a cluster of them.
+"""`ottla start`: runs a broker in this process until Ctrl-C, or with --nodes a cluster of them.
 
-Nothing is imported here that the broker does not need: start-up is counted in milliseconds.
+Nothing is imported here that the broker does not need: start-up is measured in milliseconds.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ examples:
 
 
 def main(arguments: list[str]) -> int:
-    """Run the command; the exit code."""
+    """Run the command; return the exit code."""
     began = _started_at()
     parser = _parser()
     options = parser.parse_args(arguments)
@@ -124,9 +124,14 @@ def _pair(text: str) -> tuple[str, str]:
 
 def _run(config: BrokerConfig, started: Callable[[Node], object]) -> int:
     from ottla.node import run
+    from ottla.runtime.collector import settle
+
+    def started_and_settled(node: Node) -> None:
+        started(node)
+        settle()
 
     try:
-        return run(config, started)
+        return run(config, started_and_settled)
     except Exception as error:
         line = explain(error, config)
         if line is None:
@@ -136,15 +141,16 @@ def _run(config: BrokerConfig, started: Callable[[Node], object]) -> int:
 
 
 def explain(error: Exception, config: BrokerConfig) -> str | None:
-    """Why a broker could not start, and what to do; None for what is a bug of ours."""
+    """Return why a broker could not start, and what to do; None for a bug."""
     import errno
     from socket import gaierror
 
-    from ottla.broker.lifecycle import IdTaken
+    from ottla.broker.membership.lifecycle import Unregistrable
+    from ottla.broker.metadata.features import FeaturesUnsupported
+    from ottla.broker.metadata.replay import MetadataLogDamaged
+    from ottla.broker.storage.dirs.log_dir import LogDirInUse, LogDirUnidentified
+    from ottla.broker.storage.errors import CorruptFile, StorageError
     from ottla.protocol.errors import KafkaError
-    from ottla.storage.errors import CorruptFile
-    from ottla.storage.log_dir import LogDirInUse, LogDirUnidentified
-    from ottla.storage.log_manager import StorageError
 
     if isinstance(error, gaierror):
         hosts = ", ".join(_show(listener.host, listener.port) for listener in config.listeners)
@@ -153,8 +159,8 @@ def explain(error: Exception, config: BrokerConfig) -> str | None:
         place = f"{error.filename}: " if error.filename else ""
         advice = {errno.EADDRINUSE: "; is another broker running? --listener HOST:0 picks a port"}
         return f"{place}{error.strerror or error}{advice.get(error.errno or 0, '')}"
-    told = (KafkaError, CorruptFile, IdTaken, LogDirInUse, LogDirUnidentified, StorageError)
-    if isinstance(error, told):
+    told = (KafkaError, CorruptFile, LogDirInUse, LogDirUnidentified, StorageError)
+    if isinstance(error, (*told, Unregistrable, FeaturesUnsupported, MetadataLogDamaged)):
         return str(error)
     return None
 
@@ -163,8 +169,8 @@ def explain(error: Exception, config: BrokerConfig) -> str | None:
 
 
 def _start_nodes(options: Namespace, began: float) -> int:
-    from ottla.cli.nodes_folder import FolderUnusable
-    from ottla.cli.start_nodes import NODES_MAX, start_nodes
+    from ottla.cli.nodes.folder import FolderUnusable
+    from ottla.cli.nodes.start import NODES_MAX, start_nodes
 
     if options.nodes > NODES_MAX:
         raise UsageError(f"--nodes: at most {NODES_MAX}")
@@ -194,7 +200,7 @@ def _address(text: str) -> tuple[str, int]:
 
 
 def _cluster_in(config: BrokerConfig) -> str | None:
-    """Why a folder that holds several nodes is none for a single one."""
+    """Return why a folder that holds several nodes cannot be used for a single one, or None."""
     for folder in config.log_dirs:
         if Path(folder, "nodes.properties").exists():
             return f"{folder} holds the nodes of a cluster: start them with --nodes"
@@ -224,7 +230,7 @@ def _show(host: str, port: int) -> str:
 
 
 def _started_at() -> float:
-    """When this process began, so that the time told includes the interpreter's own start."""
+    """Return when this process began: the reported time includes the interpreter's start."""
     from ottla.runtime.clock import SystemClock
 
     clock = SystemClock()
@@ -232,7 +238,7 @@ def _started_at() -> float:
 
 
 def process_age_s() -> float:
-    """Seconds since the OS started this process; 0 where it does not tell."""
+    """Return the seconds since the OS started this process; 0 if unknown."""
     try:
         ticks = int(Path("/proc/self/stat").read_text().rpartition(")")[2].split()[19])
         uptime_s = float(Path("/proc/uptime").read_text().split()[0])
@@ -247,7 +253,7 @@ def process_age_s() -> float:
 
 
 def _config(from_file: Properties | None, from_options: Mapping[str, str]) -> BrokerConfig | None:
-    """The settings of file and options together; None, with all problems told, if unusable."""
+    """Return the settings of file and options; print all problems and return None if invalid."""
     from ottla.config.broker import BrokerConfig
     from ottla.config.errors import ConfigError
     from ottla.config.properties import Properties
@@ -268,7 +274,7 @@ def _config(from_file: Properties | None, from_options: Mapping[str, str]) -> Br
 def gathered(
     data: str | None, listeners: list[str], has_file: bool, overrides: Mapping[str, str]
 ) -> dict[str, str]:
-    """The settings that the options stand for; ours where neither they nor a file say anything."""
+    """Return the settings that the options stand for; defaults if nothing else sets them."""
     settings = (
         {} if has_file else {"log.dirs": DATA_DEFAULT} | listener_settings([LISTENER_DEFAULT])
     )
@@ -289,7 +295,7 @@ def gathered(
 
 
 def listener_settings(listeners: list[str]) -> dict[str, str]:
-    """`HOST:PORT` texts as Kafka's settings; `NAME://HOST:PORT` is passed on as it is."""
+    """Return `HOST:PORT` texts as Kafka's settings; `NAME://HOST:PORT` is passed on unchanged."""
     named: dict[str, str] = {}
     for text in listeners:
         name, slashes, address = text.partition("://")
@@ -307,8 +313,8 @@ def listener_settings(listeners: list[str]) -> dict[str, str]:
 
 
 def _keep_controllers(from_file: Properties, from_options: dict[str, str]) -> None:
-    """`--listener` is about clients: it takes the place of the file's other listeners, and of where
-    clients were told to find them."""
+    """Keep the file's controller listeners. `--listener` is about clients: it replaces the file's
+    other listeners and its advertised ones."""
     names = _items(from_file.get("controller.listener.names", ""))
     kept = [
         text
@@ -341,11 +347,11 @@ def _read(path: str) -> Properties:
 
 
 def _configure_logs(levels: list[str], form: str) -> None:
-    from ottla import logs
+    from ottla.logs import FORMS, LevelError, configure
 
-    if form not in logs.FORMS:
-        raise UsageError(f"--log-format: {form!r} is none of {', '.join(logs.FORMS)}")
+    if form not in FORMS:
+        raise UsageError(f"--log-format: {form!r} is none of {', '.join(FORMS)}")
     try:
-        logs.configure(levels, form)
-    except logs.LevelError as error:
+        configure(levels, form)
+    except LevelError as error:
         raise UsageError(f"--log-level: {error}") from error

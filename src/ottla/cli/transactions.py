@@ -1,4 +1,4 @@
-"""`ottla transactions`: what is open, since when, and the way out of a transaction that hangs."""
+"""`ottla transactions`: shows transactions, finds hanging ones, and aborts them."""
 
 from __future__ import annotations
 
@@ -6,12 +6,14 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from ottla.cli.consent import want_consent
 from ottla.cli.options import (
     BOOTSTRAP_DEFAULT,
     TIMEOUT_MS_DEFAULT,
     Bootstrap,
     Json,
     TimeoutMs,
+    Yes,
     new_app,
 )
 
@@ -78,9 +80,9 @@ def describe(
     timeout_ms: TimeoutMs = TIMEOUT_MS_DEFAULT,
     as_json: Json = False,
 ) -> None:
-    """Show what the coordinator knows of transactional ids, with the partitions that take part.
+    """Show what the coordinator knows about transactional ids, with the partitions that take part.
 
-    An id that nobody has used does not keep the others from being shown.
+    If an id is unknown, the others are still shown.
 
     Example:
 
@@ -148,17 +150,23 @@ def abort(
     producer_id: Annotated[
         int | None, typer.Option("--producer-id", help="Instead of the offset, where it is known.")
     ] = None,
-    producer_epoch: Annotated[int | None, typer.Option("--producer-epoch")] = None,
-    coordinator_epoch: Annotated[int, typer.Option("--coordinator-epoch")] = 0,
+    producer_epoch: Annotated[
+        int | None, typer.Option("--producer-epoch", help="Of the producer, with --producer-id.")
+    ] = None,
+    coordinator_epoch: Annotated[
+        int,
+        typer.Option("--coordinator-epoch", help="Of the marker, with --producer-id."),
+    ] = 0,
+    yes: Yes = False,
     bootstrap: Bootstrap = BOOTSTRAP_DEFAULT,
     timeout_ms: TimeoutMs = TIMEOUT_MS_DEFAULT,
     as_json: Json = False,
 ) -> None:
-    """Abort a transaction: that of an id, or one that hangs in a partition.
+    """Abort a transaction: that of an id, or one that hangs in a partition. Asks first.
 
-    By its id, the coordinator aborts it and shuts its producers out, as if a new one had come. In a
-    partition, an abort marker is written past the coordinator: only for a transaction that
-    `find-hanging` shows.
+    By its id, the coordinator aborts it and fences its producers, as if a new one had started. In a
+    partition, an abort marker is written without the coordinator: use this only for a transaction
+    that `find-hanging` shows.
 
     Examples:
 
@@ -173,6 +181,7 @@ def abort(
     if (transactional_id is None) == (topic is None):
         raise typer.BadParameter("name either a TRANSACTIONAL_ID or --topic and --partition")
     if transactional_id is not None:
+        want_consent(f"Abort what {transactional_id} has open, and shut its producers out?", yes)
         _abort_by_id(transactional_id, bootstrap, timeout_ms, as_json=as_json)
         return
     by_name = producer_id is not None and producer_epoch is not None
@@ -183,6 +192,7 @@ def abort(
         )
     assert topic is not None
     where = TopicPartition(topic, partition)
+    want_consent(f"Write an abort marker to {where}?", yes)
 
     async def work(admin: Admin) -> tuple[int, int]:
         who = (producer_id or 0, producer_epoch or 0, coordinator_epoch)
@@ -202,7 +212,7 @@ def _abort_by_id(name: str, bootstrap: str, timeout_ms: int, *, as_json: bool) -
     from ottla.client.network.coordinators import value_of
 
     async def fence(admin: Admin) -> FencedProducer:
-        # An id that nobody used is a slip of the hand: refused.
+        # An id that nobody used is most likely a typing error: refuse it.
         await admin.describe_transaction(name)
         return value_of(await admin.fence_producers([name]), name)
 
@@ -221,7 +231,7 @@ async def _producer_at(admin: Admin, where: TopicPartition, offset: int) -> tupl
     producers = all_or_raise(await admin.describe_producers([where]))[where]
     for found in producers:
         if found.open_since_offset == offset:
-            # A marker of the first coordinator ever would be refused by one that has seen another.
+            # Use the coordinator epoch seen here: epoch 0 is refused where a later one was seen.
             return found.producer_id, found.producer_epoch, max(found.coordinator_epoch, 0)
     open_at = sorted(p.open_since_offset for p in producers if p.open_since_offset is not None)
     known = ", ".join(str(one) for one in open_at) or "none"

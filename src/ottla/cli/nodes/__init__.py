@@ -1,0 +1,1 @@
+"""Nodes on this machine: `ottla start --nodes`, and `ottla storage`."""

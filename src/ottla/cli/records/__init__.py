@@ -1,0 +1,1 @@
+"""`ottla produce`, `consume` and `perf`."""

@@ -1,7 +1,7 @@
 """A seeded world for the same code that runs on machines: time, threads, disks, network, crashes.
 
 `World(seed)` owns everything; `World.boot(host)` gives a `Runtime` for one simulated machine. A run
-is a pure function of its seed: what happened once happens again, to the byte.
+is a pure function of its seed: the same seed gives the same run, to the byte.
 """
 
 from ottla.sim.loop import Deadlock, NotSimulated, Stalled

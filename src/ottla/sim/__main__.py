@@ -6,6 +6,7 @@ import argparse
 import logging
 import multiprocessing
 import os
+import signal
 import sys
 import time
 from collections.abc import Iterator
@@ -14,7 +15,7 @@ from ottla.sim.playing import Game, Outcome, play
 
 RUNS_DEFAULT = 1000
 FAILURES_MAX = 5
-"""After so many there is enough to look at."""
+"""The run stops after this many failed seeds."""
 RUNS_PER_PROCESS = 40
 BAR_WIDTH = 30
 
@@ -69,9 +70,10 @@ def _arguments() -> argparse.Namespace:
 
 
 def _start_again_with_fixed_hashes() -> None:
-    """Sets of texts iterate by hash, which Python salts anew in every process unless told not to.
+    """Restart Python with a fixed hash seed.
 
-    A seed must replay in another process, so the salt has to be fixed, and before Python starts.
+    Sets of strings iterate by hash, which Python salts anew in every process. A seed must replay in
+    another process, so the salt has to be fixed before Python starts.
     """
     environment = {**os.environ, "PYTHONHASHSEED": "0"}
     os.execve(sys.executable, [sys.executable, "-m", "ottla.sim", *sys.argv[1:]], environment)
@@ -81,24 +83,35 @@ def _play_all(tasks: list[tuple[Game, int]], jobs: int | None) -> int:
     began = time.monotonic()
     failed: list[Outcome] = []
     simulated_s = cpu_s = 0.0
+    count = 0
+    is_interrupted = False
     print(f"{len(tasks)} seeds from {tasks[0][1]} on", flush=True)
-    for count, outcome in enumerate(_outcomes(tasks, jobs), 1):
-        simulated_s += outcome.simulated_s
-        cpu_s += outcome.cpu_s
-        if outcome.failed:
-            failed.append(outcome)
-        _show(outcome, count, len(tasks), len(failed), time.monotonic() - began)
-        if len(failed) >= FAILURES_MAX:
-            break
+    try:
+        for count, outcome in enumerate(_outcomes(tasks, jobs), 1):
+            simulated_s += outcome.simulated_s
+            cpu_s += outcome.cpu_s
+            if outcome.failed:
+                failed.append(outcome)
+            _show(outcome, count, len(tasks), len(failed), time.monotonic() - began)
+            if len(failed) >= FAILURES_MAX:
+                break
+    except KeyboardInterrupt:
+        is_interrupted = True
     print(
         f"{count} runs, {simulated_s / 60:.0f} minutes simulated in "
         f"{time.monotonic() - began:.0f} s; {cpu_s / max(simulated_s / 60, 1e-9):.1f} s of CPU a "
-        f"simulated minute; {len(failed)} failed"
+        f"simulated minute; {len(failed)} failed{', interrupted' if is_interrupted else ''}"
     )
+    _show_failures(failed)
+    return 1 if failed else 130 if is_interrupted else 0
+
+
+def _show_failures(failed: list[Outcome]) -> None:
+    """Print each failure, then the replay commands, so that these stay on the screen."""
     for outcome in failed:
         print(f"seed {outcome.seed}: FAILED: {outcome.text}")
+    for outcome in failed:
         print(f"replay it with: {outcome.replay}", flush=True)
-    return 1 if failed else 0
 
 
 def _outcomes(tasks: list[tuple[Game, int]], jobs: int | None) -> Iterator[Outcome]:
@@ -106,12 +119,18 @@ def _outcomes(tasks: list[tuple[Game, int]], jobs: int | None) -> Iterator[Outco
     if jobs == 1:
         yield from map(play, tasks)
         return
-    with multiprocessing.Pool(jobs, maxtasksperchild=RUNS_PER_PROCESS) as pool:
+    with multiprocessing.Pool(
+        jobs, _leave_ctrl_c_to_parent, maxtasksperchild=RUNS_PER_PROCESS
+    ) as pool:
         yield from pool.imap_unordered(play, tasks)
 
 
+def _leave_ctrl_c_to_parent() -> None:
+    signal.signal(signal.SIGINT, signal.SIG_IGN)
+
+
 def _show(outcome: Outcome, count: int, total: int, failures: int, seconds: float) -> None:
-    """A bar on a terminal while all goes well; every seed where few were asked for."""
+    """Print each failure, a progress bar on a terminal, and every seed of a short run."""
     if outcome.failed:
         print(outcome.report, flush=True)
     elif total <= FAILURES_MAX or not sys.stderr.isatty():

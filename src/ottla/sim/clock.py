@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 
 EPOCH_MS = 1_750_000_000_000
-"""Where simulated history begins, about the middle of 2025."""
+"""The wall clock at the start of every simulation, about the middle of 2025."""
 
 
 class SimClock:
@@ -18,5 +18,5 @@ class SimClock:
         return EPOCH_MS + self.skew_ms + int(self.now() * 1000.0 * self._rate)
 
     def jump(self, milliseconds: int) -> None:
-        """As when an operator or a time daemon sets the clock, forward or back."""
+        """Move the wall clock, as an operator or a time daemon does, forward or back."""
         self.skew_ms += milliseconds

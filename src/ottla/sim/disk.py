@@ -1,4 +1,4 @@
-"""The disk as one simulated process sees it, with faults; its bytes live in a `Volume`."""
+"""The disk as one simulated process sees it, with faults; a `Volume` holds the data."""
 
 from __future__ import annotations
 
@@ -20,13 +20,13 @@ from ottla.sim.volume import Folder, Volume
 SIMULATED_CAPACITY_BYTES = 1 << 40
 BATCH_LENGTH_END = 12
 BATCH_CHECKED_FROM = 21
-"""The checksum of a record batch covers what lies behind it. What lies before, offset and epoch,
-is set by brokers and covered by nothing in Kafka's format."""
+"""The checksum of a record batch covers the bytes from here on. Offset and epoch, which brokers
+set, lie before and are covered by nothing in Kafka's format."""
 
 
 @dataclass
 class Faults:
-    """What goes wrong on a disk: by chance, and always below certain paths."""
+    """Faults of a disk: at random rates, or always below certain paths."""
 
     read_error_rate: float = 0.0
     write_error_rate: float = 0.0
@@ -34,11 +34,11 @@ class Faults:
     broken: dict[str, frozenset[str]] = field(default_factory=dict)
     """Path prefix -> the operations that fail there: read, write, sync, name."""
     flip_rate: float = 0.0
-    """How often a read of a log segment below `flipped_below` returns one bit that is wrong; what
-    is on the disk stays right."""
+    """How often a read of a log segment below `flipped_below` returns one wrong bit; the data on
+    the disk stays right."""
     flipped_below: tuple[str, ...] = ()
     struck: bool = False
-    """Whether anything was broken since the last `heal`."""
+    """True if the disk was broken or an operation failed since the last `heal`."""
 
     @property
     def is_quiet(self) -> bool:
@@ -69,7 +69,7 @@ class Faults:
 
 
 class Machinery:
-    """What the disk objects of one process share: the volume, the faults, the process's life."""
+    """State that the disk objects of one process share: the volume, the faults, the process."""
 
     def __init__(self, process: Process, volume: Volume, faults: Faults, trace: Trace) -> None:
         self.process = process
@@ -78,7 +78,7 @@ class Machinery:
         self._trace = trace
 
     def begin(self, operation: str, path: str, detail: str = "") -> None:
-        """Every operation passes here: the dead raise, the doomed die, the unlucky fail."""
+        """Begin an operation: raise if the process is dead, crash it if due, or inject an error."""
         self.process.check_alive()
         if operation != "read":
             self.tell(f"{operation} {path} {detail}")
@@ -142,11 +142,11 @@ class SimFile:
         return data
 
     def peek(self, offset: int, length: int) -> bytes:
-        """For checkers: what is there, whatever a disk may do to programs."""
+        """Read for checkers: the data as it is on the disk, without faults."""
         return self._inode.read(offset, length)
 
     def _misread(self, data: bytes, offset: int) -> bytes:
-        """A bit may arrive flipped, where the checksum of a record batch covers it."""
+        """Flip a bit at random, only where the checksum of a record batch covers it."""
         machinery = self._machinery
         faults, chance = machinery.faults, machinery.volume.chance
         is_log = self.path.endswith(".log") and self.path.startswith(faults.flipped_below)
@@ -206,7 +206,7 @@ class SimFile:
 
 
 def _is_checked(inode: Inode, position: int) -> bool:
-    """Whether the byte lies behind the checksum of the batch it belongs to."""
+    """True if the checksum of its batch covers the byte."""
     start = 0
     while start + BATCH_LENGTH_END <= inode.size:
         length = int.from_bytes(inode.read(start + 8, 4), "big")
@@ -226,7 +226,7 @@ def _sync(machinery: Machinery, inode: Inode, path: str) -> None:
 
 
 def _some_pages(length: int, chance: random.Random) -> int:
-    """A write that is broken off stops between two pages: where the kernel looks for signals."""
+    """Return where an interrupted write stops: at a page, where the kernel checks signals."""
     return min(length, chance.randint(0, length // PAGE_BYTES + 1) * PAGE_BYTES)
 
 
@@ -261,7 +261,7 @@ class SimDisk:
         return SimFile(self._machinery, self._volume.inode(path), path)
 
     def peek(self, path: str) -> SimFile | None:
-        """For checkers, to `peek` into: nothing fails, and the process does not notice."""
+        """Return a file for checkers to `peek` into, without faults and unseen by the process."""
         node = self._volume.find(path)
         return SimFile(self._machinery, node, path) if isinstance(node, Inode) else None
 
@@ -317,7 +317,7 @@ class SimDisk:
         return inode.read(0, inode.size)
 
     def replace_bytes(self, path: str, data: bytes) -> None:
-        """The steps of the real one, each a place to crash at."""
+        """Replace the file in the same steps as the real disk, each of which may crash."""
         temporary = path + ".tmp"
         file = self.open(temporary, create=True)
         file.truncate(0)

@@ -1,12 +1,12 @@
-"""What clients were told about a partition, and what the log may look like after a crash.
+"""The answers clients got for a partition, and the logs that are allowed after a crash.
 
-Every record carries its own name, so that a log can be held against what was sent. The rules:
+Every record carries a unique name, so that a log can be compared with what was sent. The rules:
 
 - offsets follow each other without a gap, from the log's start;
-- every record was sent, to this partition, and is there once;
+- every record was sent to this partition and is there once;
 - one producer's records lie in the order it sent them;
 - a record that was acknowledged or read at an offset is still there, or the log now ends before it;
-- and it may end before it only as far as the flush settings allow after the crash that happened.
+- the log may end before it only as far as the flush settings allow after the crash that happened.
 """
 
 from __future__ import annotations
@@ -32,12 +32,12 @@ class End(Enum):
 class PartitionHistory:
     name: str
     flush_messages: int | None
-    """Acknowledged records that a power loss may take, plus one; None: any number."""
+    """A power loss may take fewer acknowledged records than this; None: any number."""
 
     sent: dict[str, int] = field(default_factory=dict)
-    """Record name -> its place in the order of sending."""
+    """Record name -> its position in the order of sending."""
     told: dict[int, str] = field(default_factory=dict)
-    """Offset -> the record that an answer or a fetch showed there."""
+    """Offset -> the record that a produce response or a fetch showed there."""
     safe_end: int = 0
     """Records before this offset were written to disk by a clean stop."""
 
@@ -61,7 +61,7 @@ class PartitionHistory:
             raise Violation(f"{self.name} @{offset}: {record} was {how} where {known} was before")
 
     def check(self, log: Sequence[tuple[int, str]], end: End) -> None:
-        """Hold the whole log, read after a restart, against everything told before it."""
+        """Compare the whole log, read after a restart, with everything clients knew before it."""
         self._check_shape(log)
         self._check_order(log)
         log_end = len(log)
@@ -79,7 +79,7 @@ class PartitionHistory:
         self.told = dict(log)
 
     def stopped_cleanly(self) -> None:
-        """A clean stop writes everything to disk: from here on no crash may take it."""
+        """Note that a clean stop has synced everything: from now on no crash may lose it."""
         self.safe_end = self._told_end()
 
     def _told_end(self) -> int:

@@ -1,6 +1,6 @@
 """A simulated file's bytes: what programs see (the page cache) and what the platter holds.
 
-Power loss, the model: every write and truncate since the last sync is an operation. For each file
+Model of a power loss: every write and truncate since the last sync is an operation. For each file
 chance picks how much of them reached the platter: nothing, everything, a prefix of the operations
 with the last one cut at any byte, or a scatter, where each write is kept, lost, cut, or kept in
 some of its 512-byte sectors only. Where a lost write had grown the file and a later one survived,
@@ -39,7 +39,7 @@ class Inode:
         self.durable = bytearray()
         self.pending: list[Operation] = []
         self.pages: set[int] = set()
-        """Numbers of the pages that ever got bytes: what the file takes up on the volume."""
+        """Numbers of the pages that ever got bytes: they count as used space on the volume."""
         self._head = bytearray()
         self._head_seen = bytearray()
         self._tail = bytearray()
@@ -116,7 +116,7 @@ class Inode:
         self._mappings = 0
 
     def absorb_mapped(self) -> None:
-        """Turn what was stored through the mapping since the last look into pending writes."""
+        """Turn what was stored through the mapping since the last call into pending writes."""
         limit = min(len(self._head), self.size)
         if self._head == self._head_seen:
             return
@@ -133,12 +133,13 @@ class Inode:
         self.pending.clear()
 
     def fail_sync(self, chance: random.Random) -> None:
-        """Linux marks pages clean though writing them failed: readable on, but never retried."""
+        """Drop some pending writes: Linux marks pages clean though writing them failed, so they
+        stay readable but are never retried."""
         self.absorb_mapped()
         self.pending = [operation for operation in self.pending if chance.random() < 0.5]
 
     def process_killed(self) -> None:
-        """The page cache belongs to the machine: only the mappings go."""
+        """Drop the mappings. The page cache belongs to the machine and stays."""
         if self._mappings:
             self._drop_mappings()
 
@@ -166,7 +167,7 @@ def _apply(content: bytearray, operation: Operation) -> None:
 
 
 def survivors(pending: list[Operation], chance: random.Random) -> list[Operation]:
-    """Which of the unsynced operations, and which parts of them, a power loss leaves behind."""
+    """Return the unsynced operations, or parts of them, that a power loss leaves on the platter."""
     fate = chance.choice(("nothing", "everything", "prefix", "prefix", "scatter", "scatter"))
     if fate == "nothing" or not pending:
         return []

@@ -1,8 +1,8 @@
 """An asyncio event loop with virtual time: it never waits, it jumps to the next timer.
 
-What chance decides here, all from one seed: how long each turn of the loop takes, how late each
-timer is, how long work in a thread takes and when within that time it acts. What asyncio promises
-is kept: callbacks scheduled with `call_soon` run in the order they were scheduled.
+The seed decides how long each turn of the loop takes, how late each timer is, how long work in a
+thread takes and when within that time it acts. What asyncio promises is kept: callbacks scheduled
+with `call_soon` run in the order they were scheduled.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ THREAD_SLOW_S = 0.05
 THREAD_SLOW_RATE = 0.03
 TURNS_WITHOUT_REST_MAX = 2_000_000
 _NOT_OWN = tuple(os.path.dirname(str(one.__file__)) + os.sep for one in (asyncio, ottla))
-"""Files that a user who asks where his application waits did not write."""
+"""Files that are not the user's own: skipped when reporting where an application waits."""
 
 
 class Deadlock(RuntimeError):
-    """Nothing is ready and no timer is set, yet the main task waits: it would wait for ever."""
+    """Nothing is ready and no timer is set, but the main task waits: it would wait for ever."""
 
 
 class Stalled(RuntimeError):
@@ -44,7 +44,7 @@ class Stalled(RuntimeError):
 
 
 class NotSimulated(RuntimeError):
-    """Code in a simulation reached for the real world, which no seed decides."""
+    """Code in a simulation used a real-world service, which no seed controls."""
 
     def __init__(
         self, what: str, instead: str = "only ottla's own clients and asyncio are"
@@ -53,7 +53,7 @@ class NotSimulated(RuntimeError):
 
 
 class SimFuture(asyncio.Future[T]):
-    """Hashed by a number, not by address: a set of futures then iterates alike in every run."""
+    """Hashed by a number, not by address: a set of futures iterates the same in every run."""
 
     _number = 0
 
@@ -66,7 +66,7 @@ class SimFuture(asyncio.Future[T]):
 
 
 class SimTask(asyncio.Task[T]):
-    """Hashed by birth order, and knows its process."""
+    """Hashed by order of creation, and knows its process."""
 
     def __init__(self, coroutine: Coroutine[Any, Any, T], *, loop: SimLoop, **more: Any) -> None:
         self._birth = loop.next_birth()
@@ -79,7 +79,7 @@ class SimTask(asyncio.Task[T]):
 
 
 class SimHandle(asyncio.Handle):
-    """What asyncio makes for each callback, without what only its debug mode needs."""
+    """An asyncio handle without the parts that only asyncio's debug mode needs."""
 
     __slots__ = ()
 
@@ -124,12 +124,12 @@ class SimLoop(asyncio.BaseEventLoop):
         self._now = 0.0
         self._births = 0
         self._timers: list[tuple[float, int, asyncio.Handle]] = []
-        """A heap; of tuples, since comparing handles takes a call each."""
+        """A heap of tuples, because comparing handles takes a call each."""
         self._random = seeded
         self._turns_without_rest = 0
         self.time_limit_s = time_limit_s
         self.failures: list[str] = []
-        """Errors nobody handled, as asyncio reports them: a run with any is a failed run."""
+        """Errors that nobody handled, as asyncio reports them: a run with any is a failed run."""
         super().__init__()
         self.set_task_factory(_make_task)
         self.set_exception_handler(_record_failure)
@@ -177,7 +177,7 @@ class SimLoop(asyncio.BaseEventLoop):
         return timer
 
     def run_soon(self, handle: asyncio.Handle) -> None:
-        """As `call_soon`, with a handle made before: the network has few and uses them often."""
+        """Like `call_soon`, with a handle made before: the network reuses its few handles."""
         self._ready.append(handle)
 
     def run_at(self, when: float, handle: asyncio.Handle) -> None:
@@ -186,7 +186,7 @@ class SimLoop(asyncio.BaseEventLoop):
         heapq.heappush(self._timers, (at, self._births, handle))
 
     def in_thread(self, function: Callable[[*Ts], T], *args: *Ts) -> asyncio.Future[T]:
-        """Act at one random instant of a random duration, answer at its end."""
+        """Run the function at a random moment of a random duration; the result comes at its end."""
         future: asyncio.Future[T] = self.create_future()
         self.call_later(self._thread_time_s(), self._act, future, function, args)
         return future
@@ -207,18 +207,19 @@ class SimLoop(asyncio.BaseEventLoop):
             self.call_later(rest_s, _answer, future, result)
 
     def new_runtime(self) -> object:
-        """For a client that was given none (`runtime.ambient`): of the machine it is made on."""
+        """Make a runtime of the current machine, for a client created without one
+        (`runtime.ambient`)."""
         process = PROCESS.get(None)
         if process is None or process.new_runtime is None:
             raise RuntimeError("a simulated client needs a machine to run on: see World.boot")
         return process.new_runtime()
 
     def _write_to_self(self) -> None:
-        """There is no other thread to wake this one."""
+        """Do nothing: there is no other thread that could wake this one."""
 
     def _run_once(self) -> None:
-        """Turn after turn until somebody stops the loop, all in one call: most turns run one
-        callback, and what surrounds it must not cost more than that."""
+        """Run turn after turn until the loop is stopped, all in one call: most turns run a single
+        callback, and the overhead around it must stay small."""
         ready = self._ready
         while True:
             self._advance()
@@ -271,7 +272,7 @@ class SimLoop(asyncio.BaseEventLoop):
         return [task for task in asyncio.all_tasks(self) if _process(task) is process]
 
     def has_plans(self, processes: Collection[Process]) -> bool:
-        """Whether anything is due in one of these, now or at any time."""
+        """True if anything is due in one of these processes, now or later."""
         handles = (*self._ready, *(handle for _, _, handle in self._timers))
         return any(process.waiting for process in processes) or any(
             not handle._cancelled and handle._context.get(PROCESS) in processes  # type: ignore[attr-defined]
@@ -279,7 +280,7 @@ class SimLoop(asyncio.BaseEventLoop):
         )
 
     def waiting(self, of: Collection[Process] | None = None) -> str:
-        """Which tasks of the living are unfinished and where: the first thing to read in a hang."""
+        """Return where unfinished tasks of living processes wait: read this first in a hang."""
         tasks = sorted(
             (
                 task
@@ -292,7 +293,8 @@ class SimLoop(asyncio.BaseEventLoop):
 
 
 def _refusing(name: str) -> Callable[..., Any]:
-    """Called, not awaited: whoever forgets to wait hears of it too."""
+    """Return a method that raises. It raises when called, not when awaited, so that code that
+    forgets to await it gets the error too."""
 
     def refuse(_loop: SimLoop, *_args: object, **_options: object) -> Any:
         raise NotSimulated(f"loop.{name}")
@@ -307,7 +309,7 @@ REFUSED = (
     "sock_accept sock_connect sock_recv sock_recv_into sock_recvfrom sock_recvfrom_into "
     "sock_sendall sock_sendfile sock_sendto start_tls subprocess_exec subprocess_shell"
 )
-"""What an event loop offers of the real world."""
+"""Methods of an event loop that reach the real world."""
 
 for _name in REFUSED.split():
     setattr(SimLoop, _name, _refusing(_name))
@@ -359,7 +361,8 @@ def _where(task: asyncio.Task[Any]) -> str:
 
 
 def _frames(waiting: Any) -> Iterator[FrameType]:
-    """Of a coroutine and those it awaits, down to where it waits: a task shows the first only."""
+    """Yield the frames of a coroutine and of those it awaits, down to where it waits: a task shows
+    only the first."""
     while waiting is not None:
         frame = getattr(waiting, "cr_frame", None) or getattr(waiting, "gi_frame", None)
         if frame is None:

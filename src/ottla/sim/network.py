@@ -1,9 +1,9 @@
 """A simulated network of named machines: delays, bounded buffers, cuts, partitions, pauses.
 
-A partition or a pause loses nothing by itself: packets wait, as TCP sends again until it gets
-through. A killed process has its connections closed by its kernel; a machine that lost power says
-nothing at all until it is back, and then resets what it does not know. A network that duplicates
-connections has the server accept one twice: the second comes from nobody.
+A partition or a pause loses nothing by itself: packets wait, because TCP sends again until it gets
+through. The kernel of a killed process closes its connections. A machine that lost power sends
+nothing until it is back, and then resets connections it does not know. A network that duplicates
+connections makes the server accept one twice: the second has no client behind it.
 """
 
 from __future__ import annotations
@@ -11,13 +11,13 @@ from __future__ import annotations
 import asyncio
 import contextvars
 import errno
-import logging
 import os
 import random
 import socket
 from collections import deque
 from collections.abc import Callable, Collection
 
+from ottla.logs import get_logger
 from ottla.runtime.network import LEFT_TO_OS, BufferSizes, Listener, Socket
 from ottla.sim.loop import SimLoop
 from ottla.sim.process import Process
@@ -25,12 +25,12 @@ from ottla.sim.stream import Pipe, SimSocket
 from ottla.sim.trace import Trace
 from ottla.sim.weather import Weather
 
-log = logging.getLogger("ottla.network")
+log = get_logger("ottla.network")
 
 CONNECT_TIMEOUT_S = 127.0
 CONNECT_RETRY_S_MAX = 8.0
 GHOST_S = 4.0
-"""How long a connection that comes from nobody stays, on average."""
+"""How long a connection without a client stays, on average."""
 FIRST_EPHEMERAL_PORT = 32768
 OWN_NAMES = ("localhost", "127.0.0.1", "::1", "0.0.0.0", "::", "")
 
@@ -44,7 +44,7 @@ class Fabric:
         self.trace = trace
         self.weather = Weather()
         self.context = contextvars.Context()
-        """The network belongs to no process: deliveries go on whoever dies."""
+        """The network belongs to no process: deliveries go on when a process dies."""
         self.powered: dict[str, bool] = {}
         self.listeners: dict[tuple[str, int], SimListener] = {}
         self.ghost_rate = 0.0
@@ -59,14 +59,14 @@ class Fabric:
     # Faults.
 
     def partition(self, one: str, other: str, *, one_way: bool = False) -> None:
-        """Nothing passes from `one` to `other`, nor back unless `one_way`, until `heal`."""
+        """Let nothing pass from `one` to `other`, nor back unless `one_way`, until `heal`."""
         self.trace.add(one, f"{'half ' if one_way else ''}partition from {other}")
         self._cut[one, other] = None
         if not one_way:
             self._cut[other, one] = None
 
     def heal(self, one: str | None = None, other: str | None = None) -> None:
-        """Mend the pair, or everything."""
+        """Heal the pair, or everything."""
         for pair in list(self._cut):
             if one is None or pair in ((one, other), (other, one)):
                 del self._cut[pair]
@@ -83,7 +83,7 @@ class Fabric:
         self.release()
 
     def cut_connections(self, host: str, rate: float = 1.0) -> int:
-        """Reset connections of `host` at both ends, each with this probability; how many."""
+        """Reset connections of `host` at both ends, each with this probability; return how many."""
         count = 0
         for end in list(self._sockets.values()):
             if end.process.host == host and self.chance.random() < rate:
@@ -129,8 +129,8 @@ class Fabric:
             self._pipes[end.birth] = end.out
 
     def haunt(self, listener: SimListener, client: SimSocket) -> None:
-        """Let the listener accept the connection once more. Whoever is at the other end of that
-        says nothing, or what the client says first; then it is silent until it is reset."""
+        """Let the listener accept the connection a second time. The other end of it sends nothing,
+        or only what the client sends first; then it is silent until it is reset."""
         if len(listener.queue) >= listener.backlog:
             return
         host, there = client.process.host, client.peer
@@ -145,7 +145,7 @@ class Fabric:
         self.loop.call_later(stay_s, ghost.vanish, context=self.context)
 
     def forget(self, closed: SimSocket) -> None:
-        """Once both ends are closed nothing more can matter."""
+        """Drop the connection once both ends are closed."""
         other = closed.out.target
         if not other.closed and other.process.alive:
             return
@@ -293,7 +293,7 @@ class SimNetwork:
         return client
 
     async def _reach(self, target: str, port: int) -> None:
-        """Ask again, ever more patiently, while nothing answers; then give up as TCP does."""
+        """Retry with growing delays while the target does not answer; then give up as TCP does."""
         fabric, own = self._fabric, self._process.host
         give_up_s = fabric.loop.time() + CONNECT_TIMEOUT_S
         delay_s = 1.0

@@ -1,4 +1,4 @@
-"""One seed of one scenario from beginning to end, and what to tell of it."""
+"""Runs one seed of one scenario from beginning to end, and reports its outcome."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ class Game:
     lives: int | None = None
     verbose: bool = False
     quorum: str | None = None
-    """Whether its voters are fixed, "static", or can change, "dynamic"; None: drawn."""
+    """"static" if the voters are fixed, "dynamic" if they can change; None: drawn."""
     compaction: str | None = None
-    """Whether logs are compacted, "on" or "off"; None: drawn."""
+    """"on" if logs are compacted, "off" if not; None: drawn."""
 
     def start(self, world: World) -> Any:
         if self.scenario == "cluster":
@@ -40,7 +40,7 @@ class Game:
         return single_node.play(world.seed, lives=self.lives or LIVES_DEFAULT, world=world)
 
     def replay(self, seed: int) -> str:
-        """The line that plays this seed again."""
+        """Return the command that plays this seed again."""
         line = f"make sim SEED={seed}"
         if self.scenario != "cluster":
             line += f" SCENARIO={self.scenario}"
@@ -59,13 +59,13 @@ class Game:
 class Outcome:
     seed: int
     text: str
-    """What the run amounted to, or why it failed."""
+    """A summary of the run, or why it failed."""
     simulated_s: float
     cpu_s: float
     digest: str
     replay: str
     report: str = ""
-    """The last events and the trace of calls, if it failed."""
+    """The last events and the traceback, if it failed."""
 
     @property
     def failed(self) -> bool:

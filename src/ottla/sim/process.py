@@ -1,4 +1,4 @@
-"""One life of a program on a simulated machine, and what its death means for its code.
+"""One life of a program on a simulated machine, and how its code ends when the process dies.
 
 Every callback runs in a context that names its process, and the loop asks the process before each
 one. Death is therefore exact: after it no further line of that program runs, no `finally`, no
@@ -20,7 +20,7 @@ class SimulatedCrash(BaseException):
 
 
 class ProcessDied(Exception):
-    """Told to whoever waits, from outside, for something a process was doing when it died."""
+    """Raised in code outside a process that waits for something the process did when it died."""
 
 
 class Process:
@@ -30,28 +30,28 @@ class Process:
         self.alive = True
         self.paused = False
         self.waiting: list[asyncio.Handle] = []
-        """What came due during a pause, in order."""
+        """Callbacks that came due during a pause, in order."""
         self.context = contextvars.Context()
         self.context.run(PROCESS.set, self)
         self.at_death: list[Callable[[], None]] = []
         self.operations_until_crash: int | None = None
         self.crash: Callable[[], None] = self.die
         self.new_runtime: Callable[[], object] | None = None
-        """One more way for its programs to reach their machine, closed apart from the others."""
+        """Makes another runtime for the programs of this process; each is closed on its own."""
 
     def check_alive(self) -> None:
         if not self.alive:
             raise SimulatedCrash(f"{self} is dead")
 
     def crash_is_due(self) -> bool:
-        """Count one disk operation down; whether the process was to die at this very one."""
+        """Count down one disk operation; return True if the process is to die in this one."""
         if self.operations_until_crash is None:
             return False
         self.operations_until_crash -= 1
         return self.operations_until_crash < 0
 
     def crash_now(self) -> None:
-        """Die inside an operation: the caller's stack is unwound, it never gets an answer."""
+        """Crash inside an operation: the caller's stack is unwound, it never gets an answer."""
         self.operations_until_crash = None
         self.crash()
         raise SimulatedCrash(f"{self} crashed inside an operation")

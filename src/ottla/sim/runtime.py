@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import asyncio
-import logging
 import random
 from collections.abc import Awaitable, Callable, Coroutine
 from typing import Any, TypeVar
 
+from ottla.logs import get_logger
 from ottla.runtime.clock import Clock
 from ottla.runtime.disk import Disk
 from ottla.runtime.network import Network
@@ -16,7 +16,7 @@ from ottla.runtime.worker import Worker
 from ottla.sim.loop import SimLoop
 from ottla.sim.process import Process, ProcessDied
 
-log = logging.getLogger("ottla.runtime")
+log = get_logger("ottla.runtime")
 
 T = TypeVar("T")
 
@@ -39,11 +39,11 @@ class SimRuntime:
         self.random = seeded
         self.open_files_max = 1 << 20
         self.failures: list[str] = []
-        """Background tasks that failed: where a checker looks first."""
+        """Background tasks that failed: a checker looks here first."""
         self._tasks: dict[asyncio.Task[object], None] = {}
 
     def twin(self) -> SimRuntime:
-        """The same machine for another program, with tasks of its own to close."""
+        """Return a runtime of the same machine for another program, with its own tasks to close."""
         twin = SimRuntime(self.loop, self.process, self.clock, self.disk, self.network, self.random)
         twin.failures = self.failures
         return twin
@@ -86,10 +86,10 @@ class SimRuntime:
         await asyncio.gather(*tasks, return_exceptions=True)
 
     def run(self, coroutine: Coroutine[Any, Any, T], *, name: str = "main") -> asyncio.Future[T]:
-        """Run it as this process; whoever waits outside hears `ProcessDied` if the process dies."""
+        """Run it in this process. The returned future raises `ProcessDied` if the process dies."""
         task = self._create(coroutine, name)
         outcome: asyncio.Future[T] = self.loop.create_future()
-        # If nobody waits (any more), a death is no unhandled error.
+        # If nobody awaits the future, the death of the process is not an unhandled error.
         outcome.add_done_callback(lambda done: done.cancelled() or done.exception())
 
         def copy(done: asyncio.Task[T]) -> None:
@@ -105,7 +105,7 @@ class SimRuntime:
         def died() -> None:
             if not outcome.done():
                 outcome.set_exception(ProcessDied(f"{self.process} died during {name}"))
-                outcome.exception()  # known, though the world may end before anybody is told
+                outcome.exception()  # mark as retrieved: the world may end before anybody awaits it
 
         task.add_done_callback(copy)
         self.process.at_death.append(died)

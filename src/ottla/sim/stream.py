@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class Taken(NamedTuple):
-    """The receiver's program has read this many bytes: the sender's buffer may refill."""
+    """The receiver's program has read this many bytes: the sender's buffer has room for more."""
 
     byte_count: int
 
@@ -29,14 +29,14 @@ class End(NamedTuple):
 
 
 class Reset(NamedTuple):
-    """The connection is gone, with whatever was unread."""
+    """The connection is gone, with all unread bytes."""
 
 
 Packet = bytes | Taken | End | Reset
 
 
 class Readiness:
-    """One level-triggered callback: called once a loop turn while its condition holds."""
+    """A level-triggered callback: called once per loop turn while its condition holds."""
 
     def __init__(self, socket: SimSocket, holds: Callable[[], bool]) -> None:
         self._holds = holds
@@ -63,7 +63,8 @@ class Readiness:
 
 
 class SimSocket:
-    """One end. Its send buffer holds what was sent and not yet read by the other side's program."""
+    """One end of a connection. Its send buffer holds the bytes that the other end's program has not
+    read yet."""
 
     def __init__(
         self, fabric: Fabric, process: Process, local: tuple[str, int], peer: tuple[str, int]
@@ -74,7 +75,7 @@ class SimSocket:
         self.peer = peer
         self.out: Pipe
         self.shadow: SimSocket | None = None
-        """A ghost that says what this end says first."""
+        """A ghost that repeats the first thing this end sends."""
         self.birth = 0
         self.closed = False
         self.reset = False
@@ -87,7 +88,7 @@ class SimSocket:
         self._readable = Readiness(self, self._can_read)
         self._writable = Readiness(self, self._can_write)
 
-    # What programs call.
+    # Calls of programs.
 
     def recv_into(self, buffer: memoryview) -> int:
         self._check()
@@ -105,8 +106,8 @@ class SimSocket:
         raise BlockingIOError(errno.EAGAIN, os.strerror(errno.EAGAIN))
 
     def _took(self, count: int) -> None:
-        """Tell the sender when it matters: what is never told is less than its buffer keeps free
-        while it counts as writable."""
+        """Tell the sender how much was read, but only when it matters: the unreported bytes are
+        always fewer than a buffer that counts as writable has free."""
         self._taken += count
         if self._taken * 6 >= self.out.target._capacity:
             self.out.push(Taken(self._taken))
@@ -141,7 +142,7 @@ class SimSocket:
         return count
 
     def repeat(self, data: bytes) -> None:
-        """Say what another said, or the first part of it."""
+        """Send what another socket sent, or the first part of it."""
         if not (self.closed or self.reset):
             self.out.push(data[: self.fabric.weather.part_of(len(data), self.fabric.chance)])
 
@@ -158,7 +159,7 @@ class SimSocket:
         self.shut()
 
     def shut(self) -> None:
-        """Close as the kernel does, for a program or for one that has died."""
+        """Close as the kernel does, for a live program or for one that died."""
         if self.closed:
             return
         self._readable.watch(None)
@@ -171,7 +172,7 @@ class SimSocket:
         self.fabric.forget(self)
 
     def vanish(self) -> None:
-        """Break off from this end, whatever was said."""
+        """Reset the connection from this end, whatever was sent."""
         if not self.closed:
             self.closed = True
             self._inbox.clear()
@@ -179,7 +180,7 @@ class SimSocket:
                 self.out.push(Reset())
             self.fabric.forget(self)
 
-    # What the network does.
+    # Calls of the network.
 
     def arrive(self, packet: Packet) -> None:
         if isinstance(packet, Taken):
@@ -211,7 +212,7 @@ class SimSocket:
         return bool(self._inbox) or self.ended or self.reset
 
     def _can_write(self) -> bool:
-        """Kernels call a socket writable again when a good part of its buffer is free."""
+        """True when a good part of the buffer is free, as kernels decide it."""
         return self.reset or self._untaken * 3 <= self._capacity * 2
 
     def __repr__(self) -> str:
@@ -219,7 +220,7 @@ class SimSocket:
 
 
 class Pipe:
-    """One direction: packets arrive in the order sent, each after its own delay."""
+    """One direction of a connection: packets arrive in the order sent, each after its own delay."""
 
     def __init__(self, fabric: Fabric, source: SimSocket, target: SimSocket) -> None:
         self.source = source
@@ -238,7 +239,7 @@ class Pipe:
         self.schedule()
 
     def drop(self) -> None:
-        """The sending machine lost power: what it had not got across is gone."""
+        """Drop all packets that have not arrived: the sending machine lost power."""
         self._packets.clear()
 
     def schedule(self) -> None:
@@ -246,7 +247,7 @@ class Pipe:
             return
         fabric = self._fabric
         if fabric.holds_back(self.source.process.host, self.target.process.host):
-            return  # TCP would send it again and again; the fabric calls here when it may pass
+            return  # TCP retries; the fabric calls this again when packets may pass
         self._due = True
         packet = self._packets[0]
         size = len(packet) if isinstance(packet, bytes) else 40

@@ -1,4 +1,4 @@
-"""What happened, in order: a running hash to compare two runs by, and the last lines to read."""
+"""The events of a run, in order: a running hash to compare two runs, and the last lines to read."""
 
 from __future__ import annotations
 
@@ -9,7 +9,7 @@ LINES_KEPT_MAX = 400
 
 
 class Trace:
-    """Every effect on the simulated world is told here, with its virtual time."""
+    """Collects every effect on the simulated world, with its virtual time."""
 
     def __init__(self, now: Callable[[], float], *, tell: Callable[[str], object] | None = None):
         self._now = now
@@ -18,11 +18,11 @@ class Trace:
         self.count = 0
         self._kept: list[str] = []
         self._fresh: list[str] = []
-        """Not hashed yet: many lines at once cost little more than one."""
+        """Lines that are not hashed yet: hashing many at once costs little more than one."""
 
     @property
     def lines(self) -> list[str]:
-        """The last ones."""
+        """The last lines."""
         return [line[:-1] for line in (self._kept + self._fresh)[-LINES_KEPT_MAX:]]
 
     def add(self, host: str, what: str) -> None:
@@ -39,6 +39,6 @@ class Trace:
         self._kept, self._fresh = self._fresh, []
 
     def digest(self) -> str:
-        """Equal for two runs exactly when the same things happened at the same times."""
+        """Return a digest: equal for two runs exactly if they had the same events and times."""
         self._settle()
         return self._hash.hexdigest()

@@ -1,9 +1,9 @@
 """A simulated file system: one tree of folders, one journal for their entries.
 
-Names, the model: creations, renames and removals go, in order, into one journal, as ext4's do.
-Power loss keeps a prefix of the journal, at least up to the last change in any folder that was
-synced; a rename is one entry, so it is there or not, never half. Syncing a file makes its bytes
-durable, not its name: that takes a sync of the folder, which is all that file systems promise.
+Model of names: creations, renames and removals go, in order, into one journal, as in ext4. A power
+loss keeps a prefix of the journal, at least up to the last change in any folder that was synced. A
+rename is one entry, so it happens as a whole or not at all. Syncing a file makes its bytes durable,
+but not its name: that takes a sync of the folder, which is all that file systems promise.
 """
 
 from __future__ import annotations
@@ -113,7 +113,7 @@ class Volume:
         self._commit((parent, name, None))
 
     def remove_tree(self, path: str) -> Iterator[str]:
-        """Entry by entry, children first; yields before each, so that a crash may come between."""
+        """Remove entry by entry, children first; yield before each: a crash may come between."""
         folder = self.folder(path)
         for name, node in sorted(folder.entries.items()):
             below = posixpath.join(path, name)
@@ -148,7 +148,7 @@ class Volume:
         return sum(len(inode.pages) for inode in self._inodes(self.root)) * PAGE_BYTES
 
     def room_for(self, inode: Inode, offset: int, length: int) -> int:
-        """How many of these bytes fit: pages the file already has cost nothing."""
+        """Return how many of these bytes fit: pages the file already has cost nothing."""
         if self.capacity_bytes is None:
             return length
         free_pages = (self.capacity_bytes - self.used_bytes()) // PAGE_BYTES
@@ -165,7 +165,7 @@ class Volume:
     # Crashes.
 
     def settle(self) -> None:
-        """Make everything as it is now durable: what lay there before the story began."""
+        """Make everything durable as it is now: the state before the run begins."""
         self._settle(len(self._journal))
         for inode in self._inodes(self.root):
             inode.sync()

@@ -1,4 +1,4 @@
-"""How the simulated network behaves on a given day: all of it drawn from the seed."""
+"""The conditions of the simulated network, all drawn from the seed."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ from math import log
 @dataclass
 class Weather:
     latency_s: float = 0.0004
-    """Mean one-way delay between two machines; each packet's is drawn anew."""
+    """Mean one-way delay between two machines; each packet draws its own."""
 
     spike_rate: float = 0.005
     spike_s: float = 0.1
@@ -31,14 +31,14 @@ class Weather:
         return delay_s
 
     def part_of(self, count: int, chance: random.Random) -> int:
-        """A stream has no message borders: what arrives or is taken may be any piece."""
+        """Return how many bytes to move: a stream has no message borders."""
         if count > 1 and chance.random() < self.split_rate:
             return chance.randint(1, count)
         return count
 
 
 def drawn(chance: random.Random, split_rates: Sequence[float] = (0.0, 0.3, 0.8)) -> Weather:
-    """A day between a calm rack and a bad link."""
+    """Draw conditions between a calm rack and a bad link."""
     return Weather(
         latency_s=chance.choice((0.0001, 0.0005, 0.005)),
         spike_rate=chance.choice((0.0, 0.005, 0.03)),

@@ -1,4 +1,4 @@
-"""Everything there is in a simulation: one loop, one network, machines with disks, one seed."""
+"""The whole of a simulation: one loop, one network, machines with disks, one seed."""
 
 from __future__ import annotations
 
@@ -55,7 +55,7 @@ class World:
         self._graveyard: list[asyncio.Task[Any]] = []
 
     def chance(self, purpose: str) -> random.Random:
-        """A stream of its own for each purpose: one more draw here changes nothing there."""
+        """Return a random stream for each purpose: one more draw here changes nothing there."""
         return random.Random(f"{self.seed}/{purpose}")
 
     def machine(self, host: str) -> Machine:
@@ -97,14 +97,14 @@ class World:
     def _kill(self, machine: Machine, power_loss: bool) -> None:
         assert machine.runtime is not None
         process = machine.runtime.process
-        # Held, or dropping their sockets would finalize them here, running cleanup code.
+        # Keep the tasks: dropping their sockets would finalize them here and run cleanup code.
         self._graveyard += self.loop.unfinished(process)
         process.die()
         self.network.process_died(process, power_loss=power_loss)
         machine.volume.process_killed()
 
     def crash_within(self, host: str, operations: int, *, power_loss: bool = False) -> None:
-        """Crash inside the disk operation that comes after this many more changing ones."""
+        """Crash inside the disk operation that follows this many more writing operations."""
         machine = self.machine(host)
         assert machine.runtime is not None
         process = machine.runtime.process
@@ -112,7 +112,7 @@ class World:
         process.crash = lambda: self.crash(host, power_loss=power_loss)
 
     def pause(self, host: str, seconds: float) -> None:
-        """Freeze a process: nothing of it runs, while its timers come due and its network fills."""
+        """Freeze a process: it does not run, while timers come due and network buffers fill."""
         runtime = self.machine(host).runtime
         assert runtime is not None
         process = runtime.process
@@ -121,8 +121,8 @@ class World:
         self.loop.call_later(seconds, self.loop.resume, process, context=self.network.context)
 
     def run(self, main: Coroutine[Any, Any, T]) -> T:
-        """Run the story to its end, then end whatever still lives."""
-        # Collections would run finalizers at moments that no seed decides.
+        """Run the coroutine to its end, then end all processes that are left."""
+        # The garbage collector would run finalizers at moments that no seed controls.
         collecting = gc.isenabled()
         gc.disable()
         try:
@@ -142,7 +142,7 @@ class World:
 
 
 def _bury(task: asyncio.Task[Any]) -> None:
-    """Close a coroutine that will never run again, before a collector does it noisily."""
+    """Close a coroutine that will never run again, before a garbage collection warns about it."""
     task._log_destroy_pending = False  # type: ignore[attr-defined]
     coroutine = task.get_coro()
     if isinstance(coroutine, Coroutine):

@@ -1,11 +1,11 @@
-"""Clusters inside a test: real brokers on real sockets, in this process, gone when it is over.
+"""Clusters for tests: real brokers on real sockets, in this process, removed at the end.
 
     with ottla.testing.cluster(nodes=3) as cluster:
         producer = Producer({"bootstrap.servers": cluster.bootstrap_servers})
 
 `simulate` and `simulated` run a whole application and its cluster in a seeded simulation instead.
-`async_cluster` is the same for `async with`, and `ottla.testing.plugin` has the fixtures
-`ottla_broker` and `ottla_cluster`, which pytest finds by itself where Ottla is installed.
+`async_cluster` is the same for `async with`. `ottla.testing.plugin` has the fixtures `ottla_broker`
+and `ottla_cluster`, which pytest finds by itself if Ottla is installed.
 """
 
 from __future__ import annotations
@@ -29,17 +29,9 @@ if TYPE_CHECKING:
     from ottla.testing.thread_cluster import cluster as cluster
 
 SEED_VARIABLE = "OTTLA_SIM_SEED"
-"""Names the one seed that simulated tests are to run with."""
+"""Sets the only seed that simulated tests run with."""
+REPLAY_MARKER = "; replay it: "
+"""In the note of a failed run, before the command that replays it."""
 
-_HOMES = {
-    "ottla.sim.history": "Violation",
-    "ottla.sim.loop": "Deadlock NotSimulated Stalled",
-    "ottla.testing.asyncio_cluster": "AsyncCluster async_cluster",
-    "ottla.testing.nodes": "NodeView",
-    "ottla.testing.sim_cluster": "SimulatedCluster",
-    "ottla.testing.simulation": "simulate simulated",
-    "ottla.testing.thread_cluster": "Cluster cluster",
-}
-
-if not TYPE_CHECKING:
-    __getattr__, __all__ = lazily(__name__, _HOMES)
+if not TYPE_CHECKING:  # so that type checkers report names that do not exist
+    __getattr__, __dir__ = lazily(__name__)

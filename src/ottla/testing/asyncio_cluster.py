@@ -1,7 +1,7 @@
-"""The same cluster for tests that wait with `await`.
+"""The same cluster for tests that use `await`.
 
-The nodes still have a thread and a loop of their own: a test that keeps its loop busy must not make
-its brokers miss heartbeats.
+The nodes still have their own thread and loop: a test that keeps its loop busy must not make its
+brokers miss heartbeats.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ T = TypeVar("T")
 
 
 class AsyncCluster(RunningCluster):
-    """Made by `async_cluster()`. As `Cluster`, with `await`."""
+    """Like `Cluster`, with `await`. Created by `async_cluster()`."""
 
     async def kill(self, node: int) -> None:
         await self._wait(lambda: self._group.kill(node))
@@ -55,7 +55,7 @@ async def async_cluster(
     node_settings: Mapping[int, Mapping[str, object]] | None = None,
     folder: str | None = None,
 ) -> AsyncIterator[AsyncCluster]:
-    """As `cluster()`."""
+    """Like `cluster()`."""
     with NodeGroup(nodes, settings or {}, node_settings or {}, folder) as group:
         thread = ClusterThread(group)
         thread.start()

@@ -15,12 +15,12 @@ T = TypeVar("T")
 
 
 class ClusterThread:
-    """The loop of all nodes. Nothing of it is left when it has ended."""
+    """The event loop of all nodes. Nothing is left of it after `end`."""
 
     def __init__(self, group: NodeGroup) -> None:
         self.group = group
         self._loop = LivesLoop()
-        # A daemon: a test run that is cut short is not kept from ending.
+        # A daemon, so that an interrupted test run can end.
         self._thread = threading.Thread(target=self._run, name="ottla-cluster", daemon=True)
 
     def start(self) -> None:
@@ -32,7 +32,7 @@ class ClusterThread:
         return asyncio.run_coroutine_threadsafe(work(), self._loop)
 
     def look(self, at: Callable[[], T]) -> T:
-        """What a function returns that runs between two steps of the nodes."""
+        """Call a function between two steps of the nodes, and return its result."""
 
         async def run() -> T:
             return at()
@@ -40,7 +40,7 @@ class ClusterThread:
         return self.submit(run).result()
 
     def end(self) -> None:
-        """Blocks until the thread is gone. The group must have been closed before."""
+        """Wait until the thread has ended. The group must be closed before."""
         if self._thread.is_alive():
             self._loop.call_soon_threadsafe(self._loop.stop)
             self._thread.join()

@@ -1,4 +1,4 @@
-"""All nodes of a test's cluster, in their loop: opened together, watched, and removed."""
+"""All nodes of a test's cluster, in their loop: opened, watched and removed."""
 
 from __future__ import annotations
 
@@ -7,19 +7,23 @@ import errno
 import os.path
 import random
 import shutil
-import socket
 import tempfile
 from collections.abc import Callable, Coroutine, Iterable, Mapping
 from typing import Any
 
+from ottla.broker.storage.dirs.meta_properties import (
+    FILE_NAME,
+    MetaProperties,
+    write_meta_properties,
+)
 from ottla.node import Node
 from ottla.protocol.uuids import random_uuid, to_text
-from ottla.storage.meta_properties import FILE_NAME, MetaProperties, write_meta_properties
+from ottla.runtime.ports import free_ports
 from ottla.testing import looking
 from ottla.testing.looking import NotReady
 from ottla.testing.nodes import HostedNode, NodeView
 from ottla.testing.runtime import UnsyncedDisk
-from ottla.testing.settings import HOST, node_settings
+from ottla.testing.settings import node_settings
 
 READY_TIMEOUT_S = 15.0
 OPEN_ATTEMPTS_MAX = 3
@@ -27,7 +31,7 @@ NODES_MAX = 100
 
 
 class NodeGroup:
-    """A context manager for its folder; `open` and the rest are for the loop."""
+    """A context manager for its folder; call `open` and the other methods in the loop."""
 
     def __init__(
         self,
@@ -58,8 +62,8 @@ class NodeGroup:
     # --- opening and closing --------------------------------------------------------------------
 
     async def open(self) -> None:
-        """All nodes at once. Ports of controllers must be known before any is opened: should
-        somebody else have taken one meanwhile, others are tried."""
+        """Open all nodes at once. The controllers' ports must be known before: if another process
+        has taken one meanwhile, other ports are tried."""
         for attempts_left in reversed(range(OPEN_ATTEMPTS_MAX)):
             self._controller_ports = free_ports(self._count)
             for number in range(1, self._count + 1):
@@ -89,7 +93,7 @@ class NodeGroup:
         )
 
     async def close(self) -> None:
-        """Everything at once, and without waiting for leaders to move: the data is thrown away."""
+        """Close all nodes at once, without moving leaders, unless the data is kept."""
         if self._kept_folder is not None:
             await self._all_of(node.stop() for node in self._nodes.values() if node.is_running)
         await self._all_of(node.kill() for node in self._nodes.values())
@@ -99,7 +103,7 @@ class NodeGroup:
             node.bury()
 
     async def _all_of(self, works: Iterable[Coroutine[Any, Any, None]]) -> None:
-        """All of them to their end, then the first error."""
+        """Run all to their end, then raise the first error."""
         outcomes = await asyncio.gather(*works, return_exceptions=True)
         for outcome in outcomes:
             if isinstance(outcome, BaseException):
@@ -136,7 +140,7 @@ class NodeGroup:
             raise ValueError(f"there is no node {number}: nodes are {sorted(self._nodes)}")
         return self._nodes[number]
 
-    # --- looking --------------------------------------------------------------------------------
+    # --- state ----------------------------------------------------------------------------------
 
     def views(self) -> dict[int, NodeView]:
         return {number: node.view() for number, node in self._nodes.items()}
@@ -198,20 +202,8 @@ def check_nodes(count: int, by_node: Mapping[int, object]) -> None:
 
 
 def as_texts(settings: Mapping[str, object]) -> dict[str, str]:
-    """As they would stand in a file: a test may give numbers and truths."""
+    """Convert values to strings as in a file: a test may give numbers and booleans."""
     return {
         key: str(value).lower() if isinstance(value, bool) else str(value)
         for key, value in settings.items()
     }
-
-
-def free_ports(count: int) -> list[int]:
-    """Free at this moment, all different."""
-    probes = [socket.socket() for _ in range(count)]
-    try:
-        for probe in probes:
-            probe.bind((HOST, 0))
-        return [probe.getsockname()[1] for probe in probes]
-    finally:
-        for probe in probes:
-            probe.close()

@@ -1,9 +1,8 @@
-"""Several nodes on one event loop, each of which can be killed or frozen as a process can.
+"""Several nodes on one event loop, each of which can be killed or frozen like a process.
 
-Every callback runs in a context that names its node's life, and the loop asks that life before
-each one. A killed node runs no further line: no `finally`, no timer, as after `kill -9`. A frozen
-one runs nothing until it is let go on, while its timers come due and its sockets fill, as after
-SIGSTOP.
+Every callback runs in a context that names its node's life, and the loop checks that life before
+each one. A killed node runs no more code: no `finally`, no timer, as after `kill -9`. A frozen one
+runs nothing until it is resumed, while its timers come due and its sockets fill, as after SIGSTOP.
 """
 
 from __future__ import annotations
@@ -19,7 +18,7 @@ LIFE: contextvars.ContextVar[Life] = contextvars.ContextVar("LIFE")
 
 
 class Life:
-    """From the start of a node to its end, however that comes."""
+    """One run of a node, from its start to its end or kill."""
 
     def __init__(self) -> None:
         self.alive = True
@@ -33,14 +32,14 @@ class Life:
         self.paused = True
 
     def resume(self) -> None:
-        """What came due meanwhile runs now, in its order."""
+        """End the pause, and run what came due meanwhile, in order."""
         self.paused = False
         waiting, self._waiting = self._waiting, []
         for action in waiting:
             action()
 
     def die(self) -> list[asyncio.Future[Any]]:
-        """No line of it runs any more; its unfinished tasks, to be kept until the loop ends."""
+        """Run nothing more, and return unfinished tasks, which must be kept until the loop ends."""
         self.alive = False
         self._waiting.clear()
         return [task for task in self.tasks if not task.done()]
@@ -50,7 +49,7 @@ class Life:
 
 
 class _Gate:
-    """A callback of a node, which runs if the node does."""
+    """A callback of a node, which runs only if the node does."""
 
     __slots__ = ("args", "callback", "handle", "life", "loop")
 
@@ -67,13 +66,48 @@ class _Gate:
         if self.life.paused:
             context = contextvars.copy_context()
             self.life.defer(lambda: self.loop.call_soon(self.run, context=context))
-        elif self.life.alive:
+            return
+        # The handle refers to this gate. Without this, the cycle would keep the callback's
+        # arguments, such as a large response, until the garbage collector finds it.
+        self.handle = None
+        if self.life.alive:
             self.callback(*self.args)
 
     def run(self) -> None:
-        """After a pause, unless one that ran before it has taken it back."""
+        """Run after a pause, unless a callback that ran before has cancelled it."""
         if self.handle is None or not self.handle.cancelled():
             self()
+
+
+class _FileGate:
+    """A node's callback for a ready file. It is a class, because a nested function that refers to
+    itself would be a reference cycle."""
+
+    __slots__ = ("add", "callback", "fd", "life", "remove")
+
+    def __init__(
+        self,
+        life: Life,
+        callback: Callable[[], object],
+        add: Callable[..., object],
+        remove: Callable[[Any], object],
+        fd: Any,
+    ) -> None:
+        self.life = life
+        self.callback = callback
+        self.add = add
+        self.remove = remove
+        self.fd = fd
+
+    def __call__(self) -> None:
+        if not self.life.paused:
+            if self.life.alive:
+                self.callback()
+            return
+        # A socket stays readable until it is read: the loop must not spin on it.
+        context = contextvars.copy_context()
+        self.life.defer(lambda: context.run(self.add, self.fd, self))
+        self.remove(self.fd)
 
 
 class LivesLoop(asyncio.SelectorEventLoop):
@@ -142,17 +176,7 @@ class LivesLoop(asyncio.SelectorEventLoop):
         if life is None:
             return (callback, *args)
 
-        def ready() -> None:
-            if not life.paused:
-                if life.alive:
-                    callback(*args)
-                return
-            # A socket stays readable for as long as nobody reads: the loop must not spin on it.
-            context = contextvars.copy_context()
-            life.defer(lambda: context.run(add, fd, ready))
-            remove(fd)
-
-        return (ready,)
+        return (_FileGate(life, lambda: callback(*args), add, remove, fd),)
 
     def create_task(  # type: ignore[override]
         self, coro: Coroutine[Any, Any, Any], **options: Any

@@ -1,23 +1,23 @@
-"""What the running nodes of a test's cluster know together: pure looks at their metadata."""
+"""Computes the state of a test's cluster from the metadata of its running nodes."""
 
 from __future__ import annotations
 
 from collections.abc import Mapping
 
-from ottla.metadata.image import NO_LEADER, MetadataImage
+from ottla.broker.metadata.image import NO_LEADER, MetadataImage
 from ottla.node import Node
 
 Nodes = Mapping[int, Node]
-"""Those that run and have started, by id."""
+"""The nodes that run and have started, by id."""
 
 
 class NotReady(TimeoutError):
-    """A cluster that did not get where it should; the message says what is missing."""
+    """A cluster did not reach a state in time; the message says what is missing."""
 
 
 def controller(running: Nodes) -> int | None:
-    """By the newest epoch that any node has seen: one that was frozen may still think itself in
-    charge."""
+    """Return the active controller by the newest epoch that any node has seen: a node that was
+    frozen may still believe that it is active."""
     known = [
         (node.metadata.epoch, node.metadata.leader_id)
         for node in running.values()
@@ -27,7 +27,7 @@ def controller(running: Nodes) -> int | None:
 
 
 def leader_of(running: Nodes, topic: str, partition: int) -> int | None:
-    """By the newest metadata that any node has."""
+    """Return the leader by the newest metadata that any node has."""
     images = [node.metadata.image for node in running.values()]
     if not images:
         return None
@@ -36,7 +36,7 @@ def leader_of(running: Nodes, topic: str, partition: int) -> int | None:
 
 
 def not_ready(running: Nodes) -> str | None:
-    """What is missing until they all know each other as usable."""
+    """Return what is missing until all nodes see each other as active; None if nothing is."""
     for number, node in running.items():
         if node.failure.done():
             raise node.failure.result()
@@ -48,7 +48,8 @@ def not_ready(running: Nodes) -> str | None:
 
 
 def not_in_sync(running: Nodes) -> str | None:
-    """What is missing until every partition is led and in sync wherever it can be."""
+    """Return what is missing until every partition has a leader and all its replicas on running
+    nodes are in sync; None if nothing is."""
     if (reason := not_ready(running)) is not None:
         return reason
     for number, node in running.items():

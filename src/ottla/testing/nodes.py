@@ -1,4 +1,4 @@
-"""One node of a test's cluster, in the loop of the cluster: its lives, one after the other."""
+"""One node of a test's cluster, in the cluster's loop, over all its starts."""
 
 from __future__ import annotations
 
@@ -18,22 +18,22 @@ STOP_TIMEOUT_S = 10.0
 
 @dataclass(frozen=True)
 class NodeView:
-    """What a test sees of a node at one moment."""
+    """The state of a node at one moment."""
 
     id: int
     address: str
-    """host:port, the same over all of its lives."""
+    """host:port; it stays the same when the node is restarted."""
     folder: str
     state: str
     """running, paused, or stopped (also after a kill)."""
 
 
 class NodeDown(RuntimeError):
-    """Something was asked of a node that does not run."""
+    """A call that does not fit the state of a node, such as `stop` if it is not running."""
 
 
 class HostedNode:
-    """Call it in the loop only."""
+    """Use it only in the loop."""
 
     def __init__(self, number: int, folder: str, settings: Callable[[int], dict[str, str]]) -> None:
         self.number = number
@@ -57,11 +57,10 @@ class HostedNode:
         state = "stopped" if self._life is None else "paused" if self._life.paused else "running"
         return NodeView(self.number, f"{HOST}:{self.port}", self.folder, state)
 
-    # --- lives ----------------------------------------------------------------------------------
+    # --- start and end --------------------------------------------------------------------------
 
     async def start(self, changed: Callable[..., object]) -> None:
-        """Until the node itself says that it has started. `changed` is called with each change of
-        the metadata it knows."""
+        """Return when the node has started. `changed` is called when its metadata changes."""
         if self._life is not None:
             raise NodeDown(f"node {self.number} is running: stop or kill it before starting it")
         self._life = Life()
@@ -80,7 +79,7 @@ class HostedNode:
         self._node = node
 
     async def stop(self) -> None:
-        """As after Ctrl-C; one that does not end in time is killed."""
+        """Stop as after Ctrl-C; if that takes too long, kill."""
         life, node, runtime = self._check_running(), self._node, self._runtime
         if life.paused:
             self.resume()
@@ -92,7 +91,7 @@ class HostedNode:
             await self.kill()
 
     async def kill(self) -> None:
-        """As after `kill -9`, and once the disk calls that were under way are over."""
+        """Kill as `kill -9` does. Return when pending disk calls have ended."""
         if self._life is None:
             return
         self._dead_tasks += self._life.die()
@@ -108,14 +107,14 @@ class HostedNode:
         self._check_running().resume()
 
     def bury(self) -> None:
-        """End what the killed lives left half done, when nothing can come of it any more."""
+        """Close the tasks that killed nodes left unfinished, once they can have no effect."""
         for task in self._dead_tasks:
             task._log_destroy_pending = False  # type: ignore[attr-defined]
             if isinstance(task, asyncio.Task) and isinstance(coro := task.get_coro(), Coroutine):
                 try:
                     coro.close()
                 except BaseException:
-                    pass  # it complains that its disk or its loop is gone: so it is
+                    pass  # it fails because its disk or its loop is gone
         self._dead_tasks.clear()
 
     def _check_running(self) -> Life:
@@ -124,12 +123,12 @@ class HostedNode:
         return self._life
 
     async def _in_life(self, work: Coroutine[Any, Any, None]) -> None:
-        """Run it as this node. A kill from another task meanwhile ends the wait."""
+        """Run `work` as this node. A kill by another task ends the wait."""
         life = self._check_running()
         loop = asyncio.get_running_loop()
         task = loop.create_task(work, context=life.context.copy())
         while not task.done():
-            # A look now and then, for a dead life cannot call back.
+            # Check at intervals, because a killed node cannot call back.
             await asyncio.wait([task], timeout=0.5)
             if not life.alive:
                 raise NodeDown(f"node {self.number} was killed")

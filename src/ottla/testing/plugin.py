@@ -1,6 +1,6 @@
-"""Fixtures for pytest, which loads this module by itself where Ottla is installed.
+"""Fixtures for pytest, which loads this module by itself if Ottla is installed.
 
-Nothing else is imported before a test asks for a fixture: every test run pays for what is here.
+Nothing else is imported before a test uses a fixture, because every test run loads this module.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from ottla.testing import SEED_VARIABLE
+from ottla.testing import REPLAY_MARKER, SEED_VARIABLE
 
 if TYPE_CHECKING:
     from ottla.testing.thread_cluster import Cluster
@@ -40,9 +40,29 @@ def pytest_configure(config: pytest.Config) -> None:
         config.add_cleanup(patch.undo)
 
 
+@pytest.hookimpl(hookwrapper=True, tryfirst=True)
+def pytest_terminal_summary(terminalreporter: pytest.TerminalReporter) -> Iterator[None]:
+    """Print how to replay each failed simulation, below pytest's own summary."""
+    yield
+    for line in _replay_lines(terminalreporter.stats.get("failed", [])):
+        terminalreporter.write_line(line)
+
+
+def _replay_lines(failed: list[pytest.TestReport]) -> list[str]:
+    """Find the commands in the reports' text: a report from another process has nothing else."""
+    found = []
+    for report in failed:
+        for line in reversed(report.longreprtext.splitlines()):
+            _, marker, command = line.partition(REPLAY_MARKER)
+            if marker:
+                found.append(f"replay it with: {command}")
+                break
+    return found
+
+
 @pytest.fixture(scope="session")
 def ottla_broker() -> Iterator[Cluster]:
-    """One node for all tests of the run: give each test topics and groups of its own."""
+    """One node for all tests of the run: give each test its own topics and groups."""
     from ottla.testing.thread_cluster import cluster
 
     with cluster(nodes=1) as running:

@@ -1,4 +1,4 @@
-"""Parts of an application in a simulation, each on a machine of its own, over all their lives."""
+"""Parts of an application in a simulation, each on its own machine, over all their restarts."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ from ottla.testing.nodes import NodeDown
 T = TypeVar("T")
 
 TROUBLES = (ClientError, KafkaError, TimeoutError, OSError)
-"""What a cluster in trouble does to a program: a supervisor starts it again."""
+"""The errors that a failing cluster causes in a program: a supervisor starts it again."""
 
 RESTART_S = 1.0
 REBOOT_S_MAX = 3.0
@@ -45,20 +45,20 @@ class Program:
         self.supervised = supervised
         self.lives = 0
         self.outcome: asyncio.Future[Any] = world.loop.create_future()
-        """What it returns, in whichever life that is."""
+        """The program's result, from the run that returns it."""
         self.restarting = 0
-        """How often it is due to be started again."""
+        """Number of pending restarts."""
         self._world = world
         self._make = make
         self._failed = failed
         self._life: asyncio.Future[Any] | None = None
         self._task: asyncio.Task[Any] | None = None
-        # If nobody waits for it, how it ended is no unhandled error.
+        # Without a waiter, its error must not count as unhandled.
         self.outcome.add_done_callback(lambda done: done.cancelled() or done.exception())
 
     @property
     def process(self) -> Process | None:
-        """Of the life that goes on."""
+        """The process of the program's current run."""
         runtime = self._world.machine(self.host).runtime
         return runtime.process if runtime is not None and runtime.process.alive else None
 
@@ -77,7 +77,7 @@ class Program:
         error = None if done.cancelled() else done.exception()
         if isinstance(error, ProcessDied):
             return
-        self.kill()  # tasks that it left behind end with it
+        self.kill()  # ends the tasks that it left behind
         if done.cancelled():
             return  # it was stopped
         if error is None:
@@ -93,7 +93,7 @@ class Program:
         self._world.crash(self.host)
 
     async def stop(self) -> None:
-        """As Ctrl-C does: its main task is cancelled, and may clean up."""
+        """Stop as Ctrl-C does: cancel the main task, which may clean up."""
         if self.process is None:
             raise NodeDown(f"{self.host} is not running")
         if self._task is not None and self._life is not None:
@@ -106,7 +106,7 @@ class Program:
         self._world.loop.call_later(seconds, self._start_if_down, context=contextvars.Context())
 
     def start_soon(self, chance: random.Random) -> None:
-        """A while after a storm has killed it."""
+        """Start it a while after a storm has killed it."""
         self.start_later(chance.random() * REBOOT_S_MAX)
 
     def _start_if_down(self) -> None:
@@ -119,7 +119,7 @@ class Program:
 
 
 def _is_trouble(error: BaseException) -> bool:
-    """Or nothing but troubles, as a task group tells them."""
+    """True for such an error, and for a group that contains only such errors."""
     if isinstance(error, BaseExceptionGroup):
         return error.split(TROUBLES)[1] is None
     return isinstance(error, TROUBLES)

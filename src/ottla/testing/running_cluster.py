@@ -1,4 +1,4 @@
-"""What a test sees of a cluster, and does to it, without waiting for anything."""
+"""The state of a test's cluster, and the operations on it that do not wait."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from ottla.testing.nodes import NodeView
 
 
 class RunningCluster:
-    """Nodes are named by their ids, which are 1, 2, 3, ..."""
+    """Nodes are identified by their ids: 1, 2, 3, ..."""
 
     def __init__(self, thread: ClusterThread) -> None:
         self._thread = thread
@@ -15,7 +15,7 @@ class RunningCluster:
 
     @property
     def bootstrap_servers(self) -> str:
-        """Of all nodes, also of those that are down: clients know how to pass over them."""
+        """The addresses of all nodes, including those that are down: clients skip them."""
         return ",".join(node.address for node in self.nodes.values())
 
     @property
@@ -24,14 +24,14 @@ class RunningCluster:
 
     @property
     def controller(self) -> int | None:
-        """The node whose controller is active, as far as the others know."""
+        """The active controller, as far as the other nodes know."""
         return self._thread.look(self._group.controller)
 
     def leader_of(self, topic: str, partition: int = 0) -> int | None:
         return self._thread.look(lambda: self._group.leader_of(topic, partition))
 
     def pause(self, node: int) -> None:
-        """As SIGSTOP does: connections stay open and nothing answers."""
+        """Freeze a node as SIGSTOP does: its connections stay open, but it does not answer."""
         self._thread.look(lambda: self._group.pause(node))
 
     def resume(self, node: int) -> None:

@@ -1,7 +1,7 @@
-"""The world of one node in a test: real sockets and real files, without the waits for disks.
+"""The runtime of one node in a test: real sockets and real files, without waiting for disks.
 
-`fsync` is left out: it guards against power loss, after which the test is gone as well. What a kill
-of the node leaves behind is the same with and without it.
+`fsync` is skipped: it protects against power loss, which ends the test as well. A killed node
+leaves the same files with and without it.
 """
 
 from __future__ import annotations
@@ -24,11 +24,11 @@ class UnsyncedFile(OsFile):
     __slots__ = ()
 
     def sync(self) -> None:
-        """The page cache is durable enough."""
+        """Do nothing: the page cache survives a kill of the node."""
 
 
 class UnsyncedDisk(OsDisk):
-    """Remembers its locks: a killed process would lose them, and a killed node must."""
+    """Remembers its locks, because a killed node must lose them like a killed process."""
 
     def __init__(self) -> None:
         self.locks: list[Lock] = []
@@ -38,7 +38,7 @@ class UnsyncedDisk(OsDisk):
         return UnsyncedFile(path, os.open(path, flags, 0o644))
 
     def sync_dir(self, path: str) -> None:
-        """See `UnsyncedFile.sync`."""
+        """Do nothing: see `UnsyncedFile.sync`."""
 
     def replace_bytes(self, path: str, data: bytes) -> None:
         temporary = path + ".tmp"
@@ -53,7 +53,7 @@ class UnsyncedDisk(OsDisk):
 
 
 class WatchedNetwork(OsNetwork):
-    """Remembers what is open, to close it when the node is killed."""
+    """Remembers open listeners and sockets, to close them when the node is killed."""
 
     def __init__(self, *arguments: object) -> None:
         super().__init__(*arguments)  # type: ignore[arg-type]
@@ -90,9 +90,9 @@ class WatchedNetwork(OsNetwork):
 
 
 class TestRuntime(OsRuntime):
-    """Build it in the loop of the cluster, in the context of the node's life."""
+    """Create it in the cluster's loop, in the context of the node's life."""
 
-    __test__ = False  # for pytest, which takes the name for that of a test
+    __test__ = False  # otherwise pytest takes it for a test by its name
 
     def __init__(self) -> None:
         super().__init__(threads_max=THREADS_MAX)
@@ -102,15 +102,15 @@ class TestRuntime(OsRuntime):
         self.network = self.watched
 
     async def start_worker(self, module: str) -> Worker | None:
-        """No child processes in a test: the work is done in a thread."""
+        """Return None: a test has no child processes, so the work runs in a thread."""
         return None
 
     def abandon(self) -> None:
-        """What the OS does for a process that was killed."""
+        """Release what the OS releases for a killed process."""
         self.watched.cut()
         for lock in self.unsynced.locks:
             lock.release()
 
     def join_threads(self) -> None:
-        """Wait for disk calls that were under way; those that wait for a thread never happen."""
+        """Wait for running disk calls; those that wait for a thread are cancelled."""
         self._threads.shutdown(wait=True, cancel_futures=True)

@@ -1,4 +1,4 @@
-"""What the nodes of a test's cluster are told: where the others are, and to be quick."""
+"""The settings of the nodes of a test's cluster: their addresses, and short timeouts."""
 
 from __future__ import annotations
 
@@ -9,8 +9,8 @@ from ottla.config.copies import copies
 
 HOST: Final = "127.0.0.1"
 
-# Short waits: elections and fencing within a fraction of a second, groups that begin at once. Few
-# partitions of internal topics: each is a folder with files on every node.
+# Short timeouts: elections and fencing within a fraction of a second, groups that start at once.
+# Few partitions of internal topics: each is a folder with files on every node.
 QUICK: Final[Mapping[str, str]] = {
     "broker.heartbeat.interval.ms": "100",
     "broker.session.timeout.ms": "800",
@@ -34,7 +34,7 @@ QUICK: Final[Mapping[str, str]] = {
 def node_settings(
     number: int, controller_ports: Sequence[int], port: int, folder: str, given: Mapping[str, str]
 ) -> dict[str, str]:
-    """Of node `number` (from 1). What the test asks for wins."""
+    """Return the settings of node `number` (from 1). Those given by the test take precedence."""
     return {
         "node.id": str(number),
         "log.dirs": folder,
@@ -46,7 +46,8 @@ def node_settings(
 
 
 def _addresses(number: int, controller_ports: Sequence[int], port: int) -> dict[str, str]:
-    """A single node needs no controllers to ask; one that was added later is a broker only."""
+    """Return the listeners and voters. A single node has no other controllers; a node that was
+    added later is only a broker."""
     own = f"PLAINTEXT://{HOST}:{port}"
     if len(controller_ports) == 1:
         return {"listeners": own}

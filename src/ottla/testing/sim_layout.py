@@ -1,4 +1,4 @@
-"""What the nodes of a user's simulated cluster are told."""
+"""The settings of the nodes of a user's simulated cluster."""
 
 from __future__ import annotations
 
@@ -23,7 +23,7 @@ def sim_layout(
     settings: Mapping[str, object],
     by_node: Mapping[int, Mapping[str, object]],
 ) -> SimLayout:
-    """What the test asks for wins."""
+    """Build the layout; settings given by the test take precedence."""
     check_nodes(count, by_node)
     told = {
         **STEADY,

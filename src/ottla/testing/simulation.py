@@ -1,4 +1,4 @@
-"""`simulate` and `simulated`: an application and its cluster as a pure function of a seed."""
+"""`simulate` and `simulated`: run an application and its cluster, fully determined by a seed."""
 
 from __future__ import annotations
 
@@ -12,10 +12,11 @@ from typing import Any, TypeVar
 
 from ottla.sim.loop import Deadlock, Stalled
 from ottla.sim.world import World
-from ottla.testing import SEED_VARIABLE
+from ottla.testing import REPLAY_MARKER, SEED_VARIABLE
 from ottla.testing.programs import begun
-from ottla.testing.sim_cluster import APP, SimulatedCluster
+from ottla.testing.sim_cluster import SimulatedCluster
 from ottla.testing.sim_layout import SimLayout, sim_layout
+from ottla.testing.sim_machines import APP
 from ottla.testing.virtual import virtual_python
 
 T = TypeVar("T")
@@ -23,7 +24,7 @@ App = Callable[[SimulatedCluster], Coroutine[Any, Any, T]]
 
 WATCH_EVERY_S = 1.0
 STUCK_LOOKS = 3
-"""So many looks in a row at which nothing was due: a wake-up may be between two of its steps."""
+"""How many checks in a row must find nothing due: one may fall between two steps of a wake-up."""
 
 _real_time = time.monotonic
 
@@ -39,12 +40,11 @@ def simulate(
     limit_s: float = 3600.0,
     real_limit_s: float = 120.0,
 ) -> T:
-    """What `await app(cluster)` returns, on virtual time, beside a cluster of so many nodes.
+    """Return the result of `await app(cluster)`, run in virtual time with a cluster of `nodes`.
 
-    Without a `seed` it is that of the variable OTTLA_SIM_SEED, or a fresh one. `storms` are
-    troubles of all kinds, or of the kinds named, from the beginning until `cluster.calm()`.
-    `limit_s` bounds the virtual time, `real_limit_s` the real one. What is raised has a note that
-    names the seed.
+    Without a `seed`, the variable OTTLA_SIM_SEED is used, or a new seed. `storms` are faults of
+    all kinds, or of the given kinds, from the beginning until `cluster.calm()`. `limit_s` limits
+    the virtual time, `real_limit_s` the real one. Exceptions get a note with the seed.
     """
     _check_no_loop_runs()
     if seed is None:
@@ -58,7 +58,7 @@ def simulate(
     try:
         with virtual_python(world):
             return world.run(story.run(app))
-    except BaseException as error:  # of pytest too, as pytest.fail raises it
+    except BaseException as error:  # also those of pytest, such as from pytest.fail
         error.add_note(f"simulated with seed {seed}; the same again: {SEED_VARIABLE}={seed}")
         raise
 
@@ -66,11 +66,11 @@ def simulate(
 def simulated(
     runs: int = 20, *, seed: int | None = None, **options: Any
 ) -> Callable[[Callable[..., Coroutine[Any, Any, None]]], Callable[..., None]]:
-    """Make a test of `async def test(cluster)`: so many runs, each with a seed of its own.
+    """Make a test of `async def test(cluster)`, which runs `runs` times, each with its own seed.
 
-    The seeds are fresh ones, or those from `seed` on. With OTTLA_SIM_SEED, or pytest's option
-    --ottla-seed, it is one run with that seed. Fixtures may be asked for beside `cluster`; the
-    other options are those of `simulate`.
+    The seeds are new, or count from `seed`. With OTTLA_SIM_SEED, or pytest's option --ottla-seed,
+    the test runs once, with that seed. The test may use fixtures besides `cluster`. The other
+    options are those of `simulate`.
     """
     if not isinstance(runs, int) or runs < 1:
         raise TypeError(f"@simulated(runs=...) takes a number of runs, not {runs!r}")
@@ -90,7 +90,7 @@ def simulated(
                 try:
                     simulate(app, seed=one, **options)
                 except BaseException as error:
-                    error.add_note(f"run {number} of {len(seeds)}; replay it: {_replay(one)}")
+                    error.add_note(f"run {number} of {len(seeds)}{REPLAY_MARKER}{_replay(one)}")
                     raise
 
         rest = [one for name, one in signature.parameters.items() if name != "cluster"]
@@ -123,7 +123,7 @@ def _fresh_seed() -> int:
 
 
 def _replay(seed: int) -> str:
-    """With the test that runs, if pytest runs it."""
+    """Return the command that replays the seed, with the current test if pytest runs it."""
     test = os.environ.get("PYTEST_CURRENT_TEST", "").rpartition(" ")[0]
     return f"{SEED_VARIABLE}={seed} pytest '{test}'" if test else f"{SEED_VARIABLE}={seed}"
 
@@ -137,7 +137,7 @@ def _check_no_loop_runs() -> None:
 
 
 class _Story:
-    """The cluster, then the application, watched until it is done."""
+    """Opens the cluster, then runs and watches the application until it is done."""
 
     def __init__(
         self,

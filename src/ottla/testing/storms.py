@@ -1,4 +1,4 @@
-"""The nemesis of the cluster's own simulation, let loose on a user's, and called back."""
+"""Runs the nemesis of the cluster's own simulation against a user's cluster, and ends it."""
 
 from __future__ import annotations
 
@@ -27,7 +27,7 @@ class Storms:
         self._trouble: asyncio.Task[Any] | None = None
 
     def join(self, program: Program) -> None:
-        """One more machine that storms may strike."""
+        """Add a machine that storms may affect."""
         self._hosts.append(program.host)
         if not program.supervised:
             self._spared.add(program.host)
@@ -54,7 +54,7 @@ class Storms:
         self._programs[host].start_soon(self._chance)
 
     async def end(self) -> None:
-        """Everything is whole again and on its way up, also what no storm has broken."""
+        """Repair and start everything, also what was not broken by a storm."""
         if self._trouble is not None:
             self._trouble.cancel()
             self._trouble = None

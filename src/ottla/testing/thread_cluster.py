@@ -1,4 +1,4 @@
-"""A cluster in a thread of its own, for tests that do not wait with `await`."""
+"""A cluster in its own thread, for tests without `await`."""
 
 from __future__ import annotations
 
@@ -14,19 +14,19 @@ T = TypeVar("T")
 
 
 class Cluster(RunningCluster):
-    """Made by `cluster()`."""
+    """Created by `cluster()`."""
 
     def kill(self, node: int) -> None:
-        """As `kill -9` does: no goodbye to clients, no flush, no clean shutdown."""
+        """Kill a node as `kill -9` does: without closing connections cleanly, flush or shutdown."""
         self._wait(lambda: self._group.kill(node))
 
     def stop(self, node: int) -> None:
-        """As Ctrl-C does: its leaders move first."""
+        """Stop a node as Ctrl-C does: it moves its leaders first."""
         self._wait(lambda: self._group.stop(node))
 
     def start(self, *nodes: int) -> None:
-        """After a kill or a stop, on its data and its port. Returns when it serves clients, which
-        takes a majority: if that is down, start several at once."""
+        """Start nodes after a kill or stop, with the same data and port. Return when they serve
+        clients, which needs a majority: if that is down, start several at once."""
         self._wait(lambda: self._group.start(*nodes))
 
     def restart(self, node: int) -> None:
@@ -34,15 +34,15 @@ class Cluster(RunningCluster):
         self.start(node)
 
     def add_node(self, settings: Mapping[str, object] | None = None) -> int:
-        """One more broker, which takes no part in the quorum; its id."""
+        """Add a broker that is not part of the quorum, and return its id."""
         return self._wait(lambda: self._group.add_node(settings or {}))
 
     def wait_ready(self, timeout_s: float = READY_TIMEOUT_S) -> None:
-        """Until every node that runs knows every other one as usable."""
+        """Wait until every running node sees every other one as active."""
         self._wait(lambda: self._group.wait_ready(timeout_s))
 
     def wait_in_sync(self, timeout_s: float = READY_TIMEOUT_S) -> None:
-        """Until every partition has a leader and all its copies on running nodes are in sync."""
+        """Wait until each partition has a leader, and its replicas on running nodes are in sync."""
         self._wait(lambda: self._group.wait_in_sync(timeout_s))
 
     def _wait(self, work: Callable[[], Coroutine[Any, Any, T]]) -> T:
@@ -57,10 +57,10 @@ def cluster(
     node_settings: Mapping[int, Mapping[str, object]] | None = None,
     folder: str | None = None,
 ) -> Iterator[Cluster]:
-    """A running cluster, ended and removed afterwards.
+    """A running cluster, which is stopped and removed at the end.
 
     `settings` are Kafka's, for all nodes; `node_settings` those of single nodes by id, such as
-    `{1: {"broker.rack": "a"}}`. Data lies in a temporary folder, or in `folder`, which is kept.
+    `{1: {"broker.rack": "a"}}`. Data is in a temporary folder, or in `folder`, which is kept.
     """
     with NodeGroup(nodes, settings or {}, node_settings or {}, folder) as group:
         thread = ClusterThread(group)

@@ -1,7 +1,7 @@
-"""Python's own clocks and dice are the simulation's while it runs, for the code inside it.
+"""Replaces Python's clocks and randomness by those of the simulation while it runs.
 
-Only in the thread of the simulation: what else a test run does goes on in the real world. What
-would stop the simulation or leave it (threads, real sockets, `time.sleep`) is refused.
+This affects only the thread of the simulation: all other threads use the real ones. Calls that
+would block or leave the simulation (threads, real sockets, `time.sleep`) are refused.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def _clocks(world: World) -> Iterator[tuple[object, str, Callable[..., Any]]]:
     nobodys = SimClock(world.loop.time)
 
     def wall_ms() -> int:
-        """By the clock of the machine that asks: it may be wrong."""
+        """Return the time of the calling machine's clock, which may be wrong."""
         process = PROCESS.get(None)
         return (nobodys if process is None else world.machine(process.host).clock).wall_ms()
 
@@ -65,7 +65,7 @@ def _clocks(world: World) -> Iterator[tuple[object, str, Callable[..., Any]]]:
 
 
 def _dice(world: World) -> Iterator[tuple[object, str, Callable[..., Any]]]:
-    """`random` is seeded; this is where uuid4, secrets and SystemRandom get theirs."""
+    """Replace the source of uuid4, secrets and SystemRandom; `random` itself is seeded."""
     entropy = world.chance("entropy")
     yield os, "urandom", entropy.randbytes
     yield random, "_urandom", entropy.randbytes

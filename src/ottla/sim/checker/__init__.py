@@ -1,8 +1,8 @@
-"""Holds what clients saw of a cluster against what Kafka promises them; pure.
+"""Compares what clients saw of a cluster with what Kafka promises them; pure.
 
-A `History` is written down during a run: what was sent and what became of it, what every reader was
-handed, what whole partitions held in the end. `anomalies` names everything in it that no allowed
-course of events explains, by the names that Jepsen's Kafka tests use.
+A `History` is written during a run: each record sent and its outcome, the records that each reader
+was given, and the contents of whole partitions at the end. `anomalies` lists everything in it that
+no allowed course of events explains, by the names that Jepsen's Kafka tests use.
 """
 
 from ottla.sim.checker.anomaly import Anomaly, Kind

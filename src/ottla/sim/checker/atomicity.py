@@ -1,4 +1,4 @@
-"""Transactions: all or nothing, nothing early, and of an aborted one nothing ever."""
+"""Transactions: a committed one is visible as a whole and not early, an aborted one never."""
 
 from __future__ import annotations
 
@@ -51,7 +51,8 @@ class _Parts:
 
 
 def torn_transactions(history: History) -> Iterator[Anomaly]:
-    """Of a committed one everything is visible; of one that nobody knows about, all or nothing."""
+    """Find transactions that are visible in part. A committed one must be visible as a whole; one
+    whose outcome is unknown, as a whole or not at all."""
     for transaction, parts in _split(history).values():
         if transaction.outcome is Outcome.OK and parts.hidden:
             text = f"{_names(parts.hidden)} of a committed transaction cannot be read"

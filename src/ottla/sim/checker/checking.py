@@ -38,7 +38,7 @@ TABLE_CHECKS: Final[tuple[Check, ...]] = (
     disordered_polls,
     disordered_sends,
 )
-"""What is left of them where records give way to others of their key."""
+"""The checks that apply to compacted topics, where newer records of a key replace older ones."""
 
 
 def anomalies(history: History) -> list[Anomaly]:
@@ -46,5 +46,5 @@ def anomalies(history: History) -> list[Anomaly]:
 
 
 def table_anomalies(history: History) -> list[Anomaly]:
-    """Of compacted topics."""
+    """Anomalies of compacted topics."""
     return [anomaly for check in TABLE_CHECKS for anomaly in check(history)]

@@ -1,4 +1,4 @@
-"""What groups of readers did: nothing passed over, and copies exact."""
+"""Checks of groups: no record is skipped, and copies are exact."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from ottla.sim.checker.history import History
 
 
 def unread_by_groups(history: History) -> Iterator[Anomaly]:
-    """Members commit what they were given: whatever lies before a committed offset was read."""
+    """Find records before a group's committed offset that no member was given. Members commit only
+    what they were given."""
     given: dict[tuple[str, Partition], set[int]] = {}
     committed: dict[str, bool] = {}
     for reader in history.readers:

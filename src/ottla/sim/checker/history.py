@@ -1,4 +1,4 @@
-"""What happened, as clients saw it. Every record has a value of its own, by which it is found."""
+"""The history of a run as clients saw it. Every record has a unique value that identifies it."""
 
 from __future__ import annotations
 
@@ -11,26 +11,26 @@ from ottla.client.values import TopicPartition as Partition
 
 
 class Outcome(Enum):
-    """What the client was told. UNKNOWN: nothing certain, so that both is possible."""
+    """The answer a client got. UNKNOWN: no certain answer, the record may be there or not."""
 
     UNKNOWN = "unknown"
     OK = "ok"
-    """Acknowledged; of a transaction: committed."""
+    """Acknowledged; for a transaction: committed."""
     ABORTED = "aborted"
-    """Of a transaction: the abort was acknowledged."""
+    """The abort of the transaction was acknowledged."""
 
 
 @dataclass
 class Transaction:
     producer: str
     end_asked_s: float | None = None
-    """When its commit was first asked for: nobody may have read of it before."""
+    """When its commit was first requested: nobody may have read its records before."""
     outcome: Outcome = Outcome.UNKNOWN
 
 
 @dataclass
 class Sending:
-    """One record on its way to a partition."""
+    """A record that was sent to a partition."""
 
     value: str
     producer: str
@@ -38,10 +38,10 @@ class Sending:
     durable: bool = True
     """Sent with acks=all: once acknowledged it may not be lost."""
     once: bool = True
-    """By an idempotent producer: it may not be there twice."""
+    """Sent by an idempotent producer: it may not be there twice."""
     transaction: Transaction | None = None
     key: str | None = None
-    """In a table: later records of the same key may take its place."""
+    """In a table: later records of the same key may replace this one."""
     offset: int | None = None
     outcome: Outcome = Outcome.UNKNOWN
 
@@ -63,8 +63,7 @@ class Seen(NamedTuple):
 
 @dataclass
 class Reader:
-    """A stretch of reading in which nobody told the reader to go elsewhere: a seek, a new
-    assignment or a new consumer begins another one."""
+    """A stretch of reading: a seek, a new assignment or a new consumer begins another one."""
 
     name: str
     committed: bool = False
@@ -76,29 +75,29 @@ class Reader:
 
 
 class Log(NamedTuple):
-    """A whole partition as read after everything was over."""
+    """A whole partition as it is read after the run."""
 
     start: int
     end: int
     records: tuple[tuple[int, str], ...]
-    """All records, those of aborted transactions too."""
+    """All records, including those of aborted transactions."""
     committed: tuple[tuple[int, str], ...]
-    """What a reader of committed records is given."""
+    """The records that a reader of committed records is given."""
 
 
 @dataclass
 class History:
     sendings: list[Sending] = field(default_factory=list)
-    """In the order in which each producer sent them."""
+    """All records that were sent, in the order of each producer."""
     transactions: list[Transaction] = field(default_factory=list)
     readers: list[Reader] = field(default_factory=list)
     logs: dict[Partition, Log] = field(default_factory=dict)
     group_ends: dict[tuple[str, Partition], tuple[int, int]] = field(default_factory=dict)
-    """For a group and a partition: where it began, and the last offset it has committed."""
+    """For a group and a partition: the offset it began at, and the last offset it committed."""
     deleted: dict[Partition, int] = field(default_factory=dict)
-    """Where somebody asked for the deletion of what lies before an offset: the highest."""
+    """For a partition: the highest offset before which a client asked to delete records."""
     copies: dict[str, str] = field(default_factory=dict)
-    """Topics that were copied exactly once, partition by partition: each with its copy."""
+    """Topics that were copied exactly once, partition by partition: topic -> its copy."""
 
     def sending(self, sending: Sending) -> Sending:
         self.sendings.append(sending)
@@ -124,21 +123,22 @@ class History:
         start: int = 0,
         end: int | None = None,
     ) -> None:
-        """Write down what the partition holds after everything was over."""
+        """Store what the partition holds after the run."""
         everything: Sequence[tuple[int, str]] = tuple(records)
         visible = everything if committed is None else tuple(committed)
         last = end if end is not None else everything[-1][0] + 1 if everything else start
         self.logs[partition] = Log(start, last, tuple(everything), tuple(visible))
 
     def unpassable(self, partition: Partition, *, committed: bool) -> list[int]:
-        """Where the records lie that nobody can read past without being given them.
+        """Return the offsets of the records that no reader can pass without being given them.
 
-        Not those that somebody asked to delete, though they are there in the end: a leader moves
-        the start of its log at once, and knows it from memory until the next checkpoint. Readers
-        begin behind them; then all who knew crash, and the records are back.
+        Records that a client asked to delete do not count, even if they are there at the end: a
+        leader moves the start of its log at once, but keeps it only in memory until the next
+        checkpoint. Readers start after those records; if all replicas that knew crash, the records
+        are back.
 
-        Of a table only the last record of each key: each replica is compacted by itself, so that
-        one still has what another has given up.
+        In a table only the last record of each key counts: each replica compacts its own log, so
+        one replica may still have a record that another has removed.
         """
         log = self.logs[partition]
         records = log.committed if committed else log.records

@@ -1,4 +1,4 @@
-"""Order: of a reader's steps through a partition, and of a producer's records in it."""
+"""Order: a reader reads a partition in order, and a producer's records lie in the order sent."""
 
 from __future__ import annotations
 
@@ -39,10 +39,14 @@ def _steps(reader: Reader, places: dict[tuple[Partition, bool], list[int]]) -> I
 
 
 def disordered_sends(history: History) -> Iterator[Anomaly]:
-    """By the place where each record is first found. What was sent without idempotence and has no
-    known outcome may arrive late, from a connection that was given up; acks below all promise
-    nothing. Without idempotence a record may be there twice, and where the log's beginning was
-    deleted the first of the two may be gone."""
+    """Find records that do not lie in the order their producer sent them, by the first offset of
+    each.
+
+    Some records are not checked. A record that was sent without idempotence and has no known
+    outcome may arrive late, from a connection that was given up. A record that was sent with acks
+    below all has no promised order. Without idempotence a record may be there twice, and where the
+    start of the log was deleted the first copy may be gone.
+    """
     for partition, log in history.logs.items():
         places: dict[str, int] = {}
         for offset, value in log.records:

@@ -1,4 +1,4 @@
-"""Where records lie: what was promised is there, what is there was sent, once, at one offset."""
+"""Placement: promised records are there, records that are there were sent, once, at one offset."""
 
 from __future__ import annotations
 
@@ -10,7 +10,8 @@ from ottla.sim.checker.history import History, Log, Outcome
 
 
 def inconsistent_offsets(history: History) -> Iterator[Anomaly]:
-    """Answers of leaders to acks=1 bind nobody: what they told may have been replaced since."""
+    """Find offsets at which two different records were seen. Answers to acks=1 do not count: the
+    record they name may have been replaced since."""
     known: dict[tuple[Partition, int], str] = {}
     for partition, offset, value, how in _placements(history):
         before = known.setdefault((partition, offset), value)
@@ -53,7 +54,7 @@ def lost_writes(history: History) -> Iterator[Anomaly]:
 
 
 def _late_starts(history: History) -> Iterator[Anomaly]:
-    """Nothing is deleted that nobody asked to delete."""
+    """Find logs that start later than any client asked for."""
     for partition, log in history.logs.items():
         if log.start > (asked := history.deleted.get(partition, 0)):
             text = f"the log starts at {log.start}, {asked} was asked for"
@@ -90,9 +91,13 @@ def duplicates(history: History) -> Iterator[Anomaly]:
 
 
 def _promised_once(history: History) -> set[tuple[Partition, str]]:
-    """Not what a producer sent behind a record that it gave up. When the broker misses that one,
-    the rest goes out again in a new epoch; if the request of old is only late, on a connection that
-    was given up too, the broker takes both before it hears of the epoch. So it is with Kafka's."""
+    """Return the records that may be in the log only once.
+
+    Records that a producer sent after a record it gave up do not count. When the broker misses the
+    given-up record, the producer sends the rest again in a new epoch. If the first request is only
+    late, on a connection that was given up too, the broker takes both before it learns of the
+    epoch. Kafka behaves the same way.
+    """
     once: set[tuple[Partition, str]] = set()
     with_hole: set[tuple[str, Partition]] = set()
     for one in history.sendings:

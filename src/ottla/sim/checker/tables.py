@@ -1,4 +1,4 @@
-"""Compacted topics: the last record of each key stays, and gives way to none that is void."""
+"""Compacted topics: the last record of each key stays, and no aborted record replaces it."""
 
 from __future__ import annotations
 
@@ -13,7 +13,8 @@ Place = tuple[Partition, str]
 
 
 def lost_keys(history: History) -> Iterator[Anomaly]:
-    """Tombstones count as records: here they are to be kept for longer than a story lasts."""
+    """Find keys whose last record is missing. Tombstones count as records: in the simulation they
+    are kept for longer than a run lasts."""
     names = {(one.partition, one.value): one for one in history.sendings}
     there: dict[Place, int] = {}
     for partition, log in history.logs.items():
@@ -35,7 +36,7 @@ def lost_keys(history: History) -> Iterator[Anomaly]:
 def _newest(
     history: History, names: dict[tuple[Partition, str], Sending]
 ) -> Iterable[tuple[Place, Sending, int]]:
-    """The last record of each key that is known to be in the log for good."""
+    """Return the last record of each key that is certain to stay in the log."""
     newest: dict[Place, tuple[Place, Sending, int]] = {}
     for sending, offset in _certain(history, names):
         if sending.key is not None:
@@ -48,7 +49,8 @@ def _newest(
 def _certain(
     history: History, names: dict[tuple[Partition, str], Sending]
 ) -> Iterator[tuple[Sending, int]]:
-    """Acknowledged, and committed if in a transaction; or read by who is given nothing else."""
+    """Yield records that were acknowledged (and committed, if in a transaction) or read by a reader
+    of committed records."""
     for sending in history.sendings:
         transaction = sending.transaction
         is_committed = transaction is None or transaction.outcome is Outcome.OK
@@ -61,7 +63,7 @@ def _certain(
 
 
 def compacted_count(history: History) -> int:
-    """Promised records that others have taken the place of."""
+    """Count the promised records that compaction has removed."""
     there = {(partition, value) for partition, log in history.logs.items() for _, value in log[2]}
     return sum(
         one.is_promised and (one.partition, one.value) not in there for one in history.sendings

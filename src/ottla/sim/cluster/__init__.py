@@ -1,1 +1,1 @@
-"""A whole cluster and its clients in one simulated world: what it is made of, what befalls it."""
+"""A whole cluster and its clients in one simulated world: nodes, clients, faults, checks."""

@@ -21,7 +21,7 @@ PREFIX = "churn-"
 
 
 class Churn(Client):
-    """Its own topics come and go; those that hold the history are moved and reconfigured."""
+    """Creates and deletes topics of its own; moves and reconfigures those that hold the history."""
 
     def __init__(self, work: Work, runtime: SimRuntime, name: str) -> None:
         super().__init__(work, runtime, name)
@@ -83,7 +83,8 @@ class Churn(Client):
         )
 
     async def _delete_records(self, admin: Admin) -> None:
-        """Some of the oldest. Not of what is copied: a copy is compared with the whole of it."""
+        """Delete some of the oldest records. The source of the copy is left alone, because the copy
+        is compared with the whole of it."""
         partition = self.chance.choice(self.work.shape.plain.all())
         starts = all_or_raise(await admin.list_offsets({partition: OffsetSpec.EARLIEST}))
         ends = all_or_raise(await admin.list_offsets({partition: OffsetSpec.LATEST}))

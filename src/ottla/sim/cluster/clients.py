@@ -11,9 +11,9 @@ from ottla.sim.cluster.churn import Churn
 from ottla.sim.cluster.copier import Copier
 from ottla.sim.cluster.readers import GroupMember, LoneReader
 from ottla.sim.cluster.shape import Shape
-from ottla.sim.cluster.voter_churn import VoterChurn
+from ottla.sim.cluster.voters.churn import VoterChurn
 from ottla.sim.cluster.work import Client, Work
-from ottla.sim.cluster.writers import TransactionalWriter, Writer
+from ottla.sim.cluster.writers import Writer, hasty_writer, transactional_writer
 from ottla.sim.history import Violation
 from ottla.sim.process import ProcessDied
 from ottla.sim.runtime import SimRuntime
@@ -34,7 +34,7 @@ class Clients:
         self._writers: list[asyncio.Future[None]] = []
         self._readers: list[asyncio.Future[None]] = []
         self.names: set[str] = set()
-        """All clients of which progress is expected."""
+        """All clients that are expected to make progress."""
         self.failures: list[BaseException] = []
 
     def start(self) -> None:
@@ -42,7 +42,7 @@ class Clients:
             self._boot(host)
 
     def restart(self, host: str) -> None:
-        """A while after it was killed."""
+        """Start the machine again some time after it was killed."""
         self._world.loop.call_later(self._chance.random() * REBOOT_S_MAX, self._boot, host)
 
     def _boot(self, host: str) -> None:
@@ -83,7 +83,7 @@ class Clients:
 
 
 def _drawn(work: Work, shape: Shape, chance: random.Random) -> tuple[list[Make], list[Make]]:
-    """Programs for the two machines; which there are differs from seed to seed."""
+    """Draw the programs of the two machines; they differ from seed to seed."""
     plain, source = shape.plain, shape.source
     protocol = chance.choice(("classic", "consumer"))
     copying = chance.choice(("classic", "consumer"))
@@ -103,7 +103,7 @@ def _drawn(work: Work, shape: Shape, chance: random.Random) -> tuple[list[Make],
 
     one: list[Make] = [
         writer("idempotent", plain),
-        lambda runtime: TransactionalWriter(work, runtime, "transactional", source),
+        lambda runtime: transactional_writer(work, runtime, "transactional", source),
         lambda runtime: LoneReader(work, runtime, "reader", plain),
         lambda runtime: Copier(work, runtime, "copier", copying),
         lambda runtime: Churn(work, runtime, "churn"),
@@ -116,7 +116,7 @@ def _drawn(work: Work, shape: Shape, chance: random.Random) -> tuple[list[Make],
     extra: list[Make] = [
         writer("careless", plain, **unsafe),
         writer("idempotent-2", source),
-        lambda runtime: TransactionalWriter(work, runtime, "transactional-2", plain),
+        lambda runtime: transactional_writer(work, runtime, "transactional-2", plain),
         lambda runtime: Copier(work, runtime, "copier-2", copying),
         member("member-2"),
     ]
@@ -124,9 +124,12 @@ def _drawn(work: Work, shape: Shape, chance: random.Random) -> tuple[list[Make],
     if (table := shape.table) is not None:
         one.append(writer("table-writer", table))
         two += [
-            lambda runtime: TransactionalWriter(work, runtime, "table-transactions", table),
+            lambda runtime: transactional_writer(work, runtime, "table-transactions", table),
             lambda runtime: LoneReader(work, runtime, "table-reader", table),
         ]
+    if shape.hasty:
+        one.append(lambda runtime: hasty_writer(work, runtime, "hasty", plain))
+        two.append(lambda runtime: hasty_writer(work, runtime, "hasty-2", source))
     if shape.first_voters:
         two.append(lambda runtime: VoterChurn(work, runtime, "voter-churn"))
     return one, two

@@ -1,4 +1,4 @@
-"""Logs that are compacted: which seeds have them, and how."""
+"""Log compaction: which seeds have it, and with which settings."""
 
 from __future__ import annotations
 
@@ -8,11 +8,11 @@ from dataclasses import replace
 from ottla.sim.cluster.shape import Shape, TopicShape
 
 STREAM = "compaction"
-"""Of chance: seeds without compaction play as if there were none."""
+"""Its own random stream: seeds without compaction play as if it did not exist."""
 RATE = 0.4
-"""Of the seeds. It takes time that others use for more trouble."""
+"""The share of seeds with compaction, which takes time from other faults."""
 LANE_BYTES = 2**20 + 24
-"""Of memory for each lane of the cleaner: the least that is taken, as it is zeroed every time."""
+"""Memory of each lane of the cleaner: the minimum, because it is zeroed every time."""
 INTERNAL_TOPICS = {
     "__consumer_offsets": "offsets.topic.num.partitions",
     "__transaction_state": "transaction.state.log.num.partitions",
@@ -20,7 +20,7 @@ INTERNAL_TOPICS = {
 
 
 def with_compaction(shape: Shape, chance: random.Random, wanted: bool | None = None) -> Shape:
-    """The same cluster, for some seeds, or as wanted, with a cleaner at work: on a table, on the
+    """Return the cluster with a cleaner for some seeds, or as `wanted`. It compacts a table, the
     offsets of groups and the state of transactions."""
     drawn = chance.random() < RATE
     if not (drawn if wanted is None else wanted):

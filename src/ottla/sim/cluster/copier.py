@@ -1,6 +1,6 @@
-"""Exactly once: reads a topic as one of a group and writes its copy and offsets in transactions.
+"""Exactly once: a group member reads a topic and writes its copy and offsets in transactions.
 
-Whatever goes wrong, the whole program starts over: where it goes on is what its group committed.
+After any error the whole program starts over, from the offsets that its group committed.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from ottla.sim.runtime import SimRuntime
 
 GROUP = "copiers"
 BATCH_BYTES = 10_000
-"""Below the smallest segment that the churn chooses: brokers take no batch that is larger."""
+"""Below the smallest segment size that the churn sets: brokers refuse batches that are larger."""
 
 
 class Copier(Client):

@@ -1,4 +1,4 @@
-"""After the storm: progress is demanded, then everything is read and held against the history."""
+"""After the storm: check that all clients make progress, then read everything and check it."""
 
 from __future__ import annotations
 
@@ -14,8 +14,8 @@ from ottla.client.errors import ClientError
 from ottla.client.network.leaders import all_or_raise
 from ottla.client.values import TopicPartition
 from ottla.protocol.errors import KafkaError
-from ottla.sim.cluster.electorate import Electorate
 from ottla.sim.cluster.shape import TopicShape
+from ottla.sim.cluster.voters.electorate import Electorate
 from ottla.sim.cluster.work import PATIENCE, Work, name_of
 from ottla.sim.history import Violation
 from ottla.sim.runtime import SimRuntime
@@ -28,11 +28,11 @@ Records = dict[TopicPartition, list[tuple[int, str]]]
 
 
 class NotYet(Exception):
-    """What is missing."""
+    """Raised with the condition that does not hold yet."""
 
 
 class Ending:
-    """Runs on a machine of its own, which nothing happens to."""
+    """Runs on a machine of its own, on which no fault is injected."""
 
     def __init__(self, work: Work, runtime: SimRuntime, check: Callable[[], None]) -> None:
         self._work = work
@@ -48,7 +48,8 @@ class Ending:
     async def within(
         self, seconds: float, what: str, attempt: Callable[[], Coroutine[Any, Any, T]]
     ) -> T:
-        """What the attempt returns; a healthy cluster gets there, though not at the first time."""
+        """Return what the attempt returns. A healthy cluster succeeds in time, though perhaps not
+        at the first attempt."""
         return await self._runtime.run(self._within(seconds, what, attempt), name=what)
 
     async def _within(
@@ -80,7 +81,7 @@ class Ending:
             raise NotYet(f"{missing} are missing")
 
     async def everything_in_sync(self) -> None:
-        """Every partition is led and has all its replicas in its ISR."""
+        """Check that every partition has a leader and all its replicas in its ISR."""
         async with Admin(**self._options) as admin:
             for name, topic in (await admin.describe_topics()).items():
                 if isinstance(topic, KafkaError):
@@ -90,13 +91,13 @@ class Ending:
                         raise NotYet(f"{name}: {part}")
 
     async def everybody_votes(self) -> None:
-        """Every controller can be made a voter again, whatever changes the storm has cut short."""
+        """Check that every controller can be made a voter again, whatever the storm interrupted."""
         async with Admin(**self._options) as admin:
             electorate = Electorate(admin, self._work.shape, self._work.folders)
             if missing := await electorate.put_right():
                 raise NotYet(f"{missing} have no vote")
 
-    # The last look.
+    # Reading everything at the end.
 
     async def read(self, topic: TopicShape, isolation: IsolationLevel) -> Records:
         consumer = Consumer(
@@ -124,7 +125,7 @@ class Ending:
         return found
 
     async def read_to_the_end(self, topic: TopicShape) -> None:
-        """Write down what the partitions hold, once no transaction is open in them."""
+        """Store what the partitions hold, once no transaction is open in them."""
         async with Admin(**self._options) as admin:
             starts = await _offsets(admin, topic, OffsetSpec.EARLIEST)
             ends = await _offsets(admin, topic, OffsetSpec.LATEST)
@@ -145,7 +146,7 @@ class Ending:
             )
 
     async def group_is_through(self, group: str, topic: TopicShape, *, committed: bool) -> None:
-        """Whether the group has committed behind the last record there is for it."""
+        """Check that the group has committed past the last record it can read."""
         async with Admin(**self._options) as admin:
             offsets = await admin.list_group_offsets(group, topic.all(), stable=True)
         history = self._work.history

@@ -8,17 +8,17 @@ from collections.abc import Iterator
 from dataclasses import replace
 from typing import Any
 
+from ottla.broker.storage.dirs.meta_properties import MetaProperties, write_meta_properties
 from ottla.config.broker import BrokerConfig
 from ottla.node import Node
 from ottla.protocol.uuids import random_uuid
-from ottla.sim.cluster.dynamic_quorum import STREAM
 from ottla.sim.cluster.metadata_folders import MetadataFolders
 from ottla.sim.cluster.shape import CLUSTER_ID, DATA_DIR, Layout, NodeShape
+from ottla.sim.cluster.voters.dynamic_quorum import STREAM
 from ottla.sim.history import Violation
 from ottla.sim.process import ProcessDied
 from ottla.sim.runtime import SimRuntime
 from ottla.sim.world import World
-from ottla.storage.meta_properties import MetaProperties, write_meta_properties
 
 STOP_S_MAX = 120.0
 
@@ -28,18 +28,18 @@ class Fleet:
         self.world = world
         self.shape = shape
         self.nodes: dict[int, Node] = {}
-        """Those whose program runs, by id; a node may still be starting."""
+        """Nodes whose program runs, by id; a node may still be starting."""
         self.serving: set[int] = set()
-        """Those that have said since their last start that they are ready."""
+        """Nodes that have become ready since their last start."""
         self.hosts = {node.id: node.host for node in shape.nodes}
         self.metadata_folders = MetadataFolders(shape, world.chance(f"{STREAM}: folders"))
         self.stopped_by_disk: set[int] = set()
-        """Nodes that ended by themselves because a disk failed them, as they should."""
+        """Nodes that ended by themselves because a disk failed, as they should."""
         self.troubles: list[str] = []
-        """What no fault explains."""
+        """Problems that no injected fault explains."""
 
     def format(self) -> None:
-        """What `ottla storage format` does, before the first start."""
+        """Format all nodes before their first start, as `ottla storage format` does."""
         for node in self.shape.nodes:
             self._format(node)
 
@@ -54,7 +54,7 @@ class Fleet:
         self.world.crash(node.host)
 
     def add(self, node: NodeShape) -> None:
-        """One more, formatted and not started."""
+        """Add a node that is formatted and not started."""
         self.shape = replace(self.shape, nodes=(*self.shape.nodes, node))
         self.hosts[node.id] = node.host
         self._format(node)
@@ -68,25 +68,23 @@ class Fleet:
                 yield node_id, node
 
     def quorum_leader(self) -> tuple[int | None, list[int]]:
-        """Who leads, and the voters it counts; they may be others a moment later."""
+        """Return the leader of the quorum and the voters it knows; both may change soon."""
         for node_id, node in self.running():
-            if node.metadata is not None and node.metadata.quorum.is_leader:
+            if node.has_metadata and node.metadata.quorum.is_leader:
                 return node_id, list(node.metadata.quorum.voter_ids)
         return None, []
 
     def metadata_start(self) -> int:
-        """Where the metadata log begins on most nodes: behind a snapshot, or at 0."""
+        """Return the median start of the nodes' metadata logs: 0, or the end of a snapshot."""
         starts = [
-            node.metadata.quorum.log.start_offset
-            for _, node in self.running()
-            if node.metadata is not None
+            node.metadata.quorum.log.start_offset for _, node in self.running() if node.has_metadata
         ]
         return statistics.median_low(starts)
 
-    # Life and death.
+    # Starting and stopping.
 
     def start(self, node_id: int) -> None:
-        """Boot the machine and run the program; it serves when it is ready."""
+        """Boot the machine and start the node; it serves when it is ready."""
         shape = self._shape_of(node_id)
         self.serving.discard(node_id)
         runtime = self.world.boot(shape.host)
@@ -97,7 +95,7 @@ class Fleet:
         return next(node for node in self.shape.nodes if node.id == node_id)
 
     async def _serve(self, runtime: SimRuntime, shape: NodeShape) -> None:
-        """As `ottla start` does: until the node itself says that it cannot go on."""
+        """Run the node as `ottla start` does, until it reports that it cannot go on."""
         config = BrokerConfig.parse(self.shape.node_settings(shape))
         node = self.nodes[shape.id] = Node(runtime, config)
         await node.start()
@@ -124,7 +122,7 @@ class Fleet:
         self.world.crash(self.hosts[node_id], power_loss=power_loss)
 
     def replace_metadata_disk(self, node_id: int) -> None:
-        """The node is killed, and has an empty one when it is started again."""
+        """Kill the node and replace its metadata disk with an empty one."""
         self.kill(node_id)
         shape = self._shape_of(node_id)
         self.metadata_folders.replace(self.world.boot(shape.host), shape)
@@ -132,7 +130,7 @@ class Fleet:
         self.world.crash(shape.host)
 
     async def stop(self, node_id: int) -> None:
-        """As by SIGTERM; whoever kills it meanwhile is not blamed on the node."""
+        """Stop the node as SIGTERM does. The node is not blamed if a fault kills it meanwhile."""
         runtime = self.world.machine(self.hosts[node_id]).runtime
         assert runtime is not None
         try:
@@ -141,7 +139,7 @@ class Fleet:
         except ProcessDied:
             return
         except asyncio.CancelledError:
-            self.kill(node_id)  # or it would end its stop and lie there, its process alive
+            self.kill(node_id)  # or its process would stay alive after the stop
             raise
         except TimeoutError:
             raise Violation(f"{self.hosts[node_id]} did not stop in {STOP_S_MAX} s") from None
@@ -152,7 +150,7 @@ class Fleet:
         await node.stop()
         await runtime.close()
 
-    # What went wrong by itself.
+    # Errors that no fault explains.
 
     def _note_failures(self, node_id: int) -> None:
         host = self.hosts[node_id]
@@ -163,7 +161,7 @@ class Fleet:
             runtime.failures.clear()
 
     def check(self) -> None:
-        """Raise if anything failed that no fault explains."""
+        """Raise if anything failed that no injected fault explains."""
         for node_id, _ in self.running():
             self._note_failures(node_id)
         if troubles := [*self.troubles, *self.world.loop.failures]:

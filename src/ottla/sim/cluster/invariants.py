@@ -1,23 +1,23 @@
-"""What must hold at every moment, whatever befalls the cluster; looked at many times a second.
+"""Invariants that hold at every moment, whatever fails; checked many times a second.
 
 - in each epoch of a partition, and of the quorum, one node leads;
-- what the metadata says of a partition in one of its epochs, all nodes say alike; its epochs grow;
-- the ISR is a part of the replicas, and a leader is in it; so is the ELR, with nobody of the ISR;
-- below `min.insync.replicas` in sync, the high watermark of a leader stays where it is;
+- for each partition epoch, all nodes have the same partition state; partition epochs only grow;
+- the ISR and the ELR are subsets of the replicas and disjoint; the leader is in the ISR;
+- while fewer than `min.insync.replicas` are in sync, a leader's high watermark does not move;
 - the high watermark of a leader does not go back, nor beyond the end of its log;
-- what is below the high watermark is the same on all replicas, and who leads has all of it;
-- so it is with the metadata, and committed sets of voters differ by one voter from set to set.
+- records below the high watermark are the same on all replicas, and the leader has all of them;
+- the same holds for the metadata; consecutive committed voter sets differ by one voter.
 """
 
 from __future__ import annotations
 
 from typing import Any
 
-from ottla.metadata.image import MetadataImage, PartitionImage, TopicImage
+from ottla.broker.metadata.image import MetadataImage, PartitionImage, TopicImage
 from ottla.node import Node
 from ottla.sim.cluster.committed import CommittedLog
 from ottla.sim.cluster.fleet import Fleet
-from ottla.sim.cluster.voter_sets import VoterSets
+from ottla.sim.cluster.voters.sets import VoterSets
 from ottla.sim.history import Violation
 
 Key = tuple[bytes, int]
@@ -33,16 +33,16 @@ class Invariants:
         self._quorum_leaders: dict[int, int] = {}
         self._images: dict[str, MetadataImage] = {}
         self._topics_seen: dict[int, TopicImage] = {}
-        """By identity, and kept alive by it: an image shares what did not change with the next."""
+        """By id(), and kept alive by it: an image shares its unchanged parts with the next."""
         self._high_watermarks: dict[tuple[str, Key, int], int] = {}
         self._lacking: dict[tuple[str, Key], tuple[int, int]] = {}
-        """Leaders with too few in sync: the epoch of that ISR, and the high watermark."""
+        """Leaders with too few replicas in sync: the epoch of that ISR, and the high watermark."""
         self._logs: dict[Key, CommittedLog] = {}
         self._seen: dict[tuple[str, Key], tuple[object, ...]] = {}
-        """How each replica was when last looked at: most have not changed a moment later."""
+        """The state of each replica at the last look: most have not changed since."""
         self._metadata = CommittedLog("__cluster_metadata-0")
         self._leading: set[tuple[str, int]] = set()
-        """Leaders of the quorum that have been looked at, by process and epoch."""
+        """Leaders of the quorum that have been checked, by process and epoch."""
         self.voter_sets = VoterSets()
         self.looks = 0
 
@@ -50,10 +50,10 @@ class Invariants:
         self.looks += 1
         for node_id, node in self._fleet.running():
             who = str(self._process(node_id))
-            if node.metadata is not None:
+            if node.has_metadata:
                 self._look_at_quorum(who, node)
                 self._look_at_image(who, node.metadata.image)
-            if node.replicas is not None:
+            if node.has_broker:
                 for partition in node.replicas.partitions():
                     self._look_at_partition(who, node_id, partition)
 
@@ -126,7 +126,7 @@ class Invariants:
             committed = self._logs[key] = CommittedLog(str(partition))
         is_leader, epoch = partition.is_leader, partition.leader_epoch
         high_watermark = partition.high_watermark
-        ends = (log.log_start_offset, log.end_offset, log._generation, committed.end)
+        ends = (log.log_start_offset, log.end_offset, log.generation, committed.end)
         state = (is_leader, epoch, high_watermark, *ends)
         if self._seen.get((who, key)) != state:
             self._check_replica(who, node_id, partition, committed)
@@ -167,6 +167,6 @@ class Invariants:
     def _new_leader(
         self, who: str, key: Key, epoch: int, committed: CommittedLog, log: Any
     ) -> None:
-        """It may be one of the past that has not heard of its successor: only the newest counts."""
+        """Check a new leader's log. A former leader that does not know its successor is skipped."""
         if epoch >= max((e for k, e in self._leaders if k == key), default=epoch):
             committed.complete(who, log)

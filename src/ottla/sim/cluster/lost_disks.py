@@ -1,17 +1,17 @@
-"""Disks of controllers that are lost for good, one at a time (`promises`)."""
+"""Controllers' disks that are lost for good, one at a time (`promises`)."""
 
 from __future__ import annotations
 
 import asyncio
 import random
 
-from ottla.raft.states.leader import Leader
+from ottla.broker.raft.states.leader import Leader
 from ottla.sim.cluster import promises
 from ottla.sim.cluster.fleet import Fleet
 from ottla.sim.cluster.outages import Outages
 
 SURE_AFTER_S = 20.0
-"""A removal that nobody answered is not on its way any more."""
+"""After this time a removal that got no answer is not on its way any more."""
 WAIT_S_MAX = 25.0
 LOOK_EVERY_S = 0.5
 
@@ -23,7 +23,7 @@ class LostDisks:
         self._outages = outages
 
     async def lose_metadata(self) -> None:
-        """The disk of a voter's metadata log; the node comes back with an empty one."""
+        """Replace the disk of a voter's metadata log; the node comes back with an empty one."""
         folders = self._fleet.metadata_folders
         if folders.replacing is not None:
             return
@@ -54,11 +54,11 @@ class LostDisks:
         return since_s is not None and self._fleet.world.loop.time() - since_s <= SURE_AFTER_S
 
     def _voters(self) -> tuple[int, ...]:
-        """Those that all controllers know, if they agree and no other set is under way."""
+        """Return the voters if all controllers know the same ones and no change is under way."""
         sets = set()
         for controller in self._fleet.shape.controllers:
             node = self._fleet.nodes.get(controller.id)
-            if node is None or node.metadata is None or not self._fleet.is_up(controller.id):
+            if node is None or not node.has_metadata or not self._fleet.is_up(controller.id):
                 return ()
             core = node.metadata.quorum.core
             if isinstance(core.state, Leader) and core.state.change is not None:

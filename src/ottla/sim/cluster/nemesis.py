@@ -1,7 +1,7 @@
-"""One trouble after another for a cluster, within what it is promised to survive (`promises`).
+"""Injects one fault after another into a cluster, within what it must survive (`promises`).
 
-Every seed draws its own kinds of trouble (a run with everything at once hides what a run with only
-pauses finds), how often they come and how many nodes may be down at a time.
+Every seed draws the kinds of faults (a run with all kinds hides what a run with only pauses finds),
+how often they come and how many nodes may be down at a time.
 """
 
 from __future__ import annotations
@@ -22,22 +22,30 @@ from ottla.sim.weather import drawn
 from ottla.sim.world import World
 
 AT_ONCE_MAX = 3
+HARMLESS = frozenset({"change_weather"})
+"""Faults after which a client may not get an error."""
 KIND_RATE = 0.6
 
 
 @dataclass(frozen=True)
 class Storm:
-    """What is asked of a run; what is left out is drawn."""
+    """The storm that a run asks for; fields that are None are drawn."""
 
     seconds: float = 60.0
     kinds: tuple[str, ...] | None = None
-    """The only troubles there are, by name."""
+    """The only faults to inject, by name."""
     pause_s: float | None = None
-    """Between the beginnings of two, on average."""
+    """Mean time between the beginnings of two faults."""
     working: bool = True
-    """With clients; without them only the state of the nodes is looked at."""
+    """True if clients run; else only the state of the nodes is checked."""
     stream: str = "nemesis"
-    """Of chance: a second storm of the same run needs another, or it would be the first again."""
+    """The name of its random stream. A second storm in a run needs another one, or it would repeat
+    the first."""
+
+    @property
+    def is_fair(self) -> bool:
+        """True if no fault is injected that may give a client an error."""
+        return self.kinds is not None and HARMLESS.issuperset(self.kinds)
 
 
 class Nemesis:
@@ -53,7 +61,7 @@ class Nemesis:
         self.chance: random.Random = world.chance(storm.stream)
         self.count: dict[str, int] = {}
         self.spared: set[str] = set()
-        """Clients that are not killed, only cut off."""
+        """Clients that are cut off but never killed."""
         self._clients = clients
         self._restart_client = restart_client
         self._outages = Outages(world, fleet, self.chance)
@@ -99,8 +107,8 @@ class Nemesis:
         return [kind for kind in kinds if self.chance.random() < KIND_RATE] or kinds
 
     async def run(self) -> None:
-        """Until cancelled."""
-        while True:
+        """Inject faults until cancelled."""
+        while self._kinds:
             await asyncio.sleep(self.chance.expovariate(1.0) * self._pause_s)
             if len(self._under_way) < AT_ONCE_MAX and not self._power.wants_calm:
                 self._begin(self.chance.choice(self._kinds))
@@ -118,7 +126,7 @@ class Nemesis:
             self._outages.fleet.troubles.append(f"{task.get_name()}: {error!r}")
 
     async def heal(self) -> None:
-        """Undo everything: every machine runs, every wire is whole, every disk works."""
+        """End all faults: every machine runs, every connection works, every disk works."""
         self.world.trace.add("nemesis", "heals everything")
         tasks = list(self._under_way)
         for task in tasks:
@@ -127,7 +135,7 @@ class Nemesis:
         self.world.network.heal()
         self._outages.heal()
 
-    # Troubles of clients and of everybody.
+    # Faults of clients and of the whole network.
 
     async def _kill_client(self) -> None:
         hosts = [host for host in self._clients if host not in self.spared]

@@ -1,4 +1,4 @@
-"""Troubles of nodes, each from its beginning to its end, after which the node goes on."""
+"""Faults of nodes, each from its beginning to its end, after which the node goes on."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class Outages:
         self.fleet = fleet
         self.chance = chance
         self._taken: set[int] = set()
-        """Nodes that a trouble under way will start again: no other may touch them."""
+        """Nodes that a fault under way will start again: no other fault may touch them."""
         minority = (len(fleet.shape.nodes) - 1) // 2
         self._down_max = max(1, minority) if chance.random() < 0.7 else len(fleet.shape.nodes)
 
@@ -38,7 +38,7 @@ class Outages:
 
     @contextlib.contextmanager
     def one_node(self, among: list[int] | None = None) -> Iterator[int | None]:
-        """A node that nothing else is happening to, unless enough is happening already."""
+        """Yield a node without a fault under way, or None if enough nodes have one already."""
         free = [one for one in self._free() if among is None or one in among]
         if len(self._taken) >= self._down_max or not free:
             yield None
@@ -48,10 +48,10 @@ class Outages:
             yield node_id
 
     def _some_seconds(self) -> float:
-        """From too short to be noticed to longer than any timeout."""
+        """Return a duration, from too short to be noticed to longer than any timeout."""
         return self.chance.expovariate(1.0) * self.chance.choice((0.1, 1.0, 4.0, 8.0))
 
-    # Death.
+    # Crashes.
 
     async def kill(self) -> None:
         with self.one_node() as node_id:
@@ -60,7 +60,7 @@ class Outages:
                 await self.start_again(node_id)
 
     async def crash_inside(self) -> None:
-        """Inside one of its next disk operations."""
+        """Crash the node inside one of its next disk operations."""
         with self.one_node() as node_id:
             if node_id is None or not self.fleet.is_up(node_id):
                 return
@@ -71,7 +71,7 @@ class Outages:
             await self.start_again(node_id)
 
     async def restart(self) -> None:
-        """In good order, as in a rolling upgrade."""
+        """Stop and start the node in good order, as in a rolling upgrade."""
         with self.one_node() as node_id:
             if node_id is not None and self.fleet.is_up(node_id):
                 await self.fleet.stop(node_id)
@@ -85,7 +85,7 @@ class Outages:
         if not self.fleet.is_up(node_id):
             self.fleet.start(node_id)
 
-    # Silence.
+    # Pauses and network faults.
 
     async def freeze(self) -> None:
         with self.one_node() as node_id:
@@ -95,7 +95,7 @@ class Outages:
                 await asyncio.sleep(seconds)
 
     async def isolate(self) -> None:
-        """One node from all others, in one direction or both."""
+        """Cut one node off from all others, in one direction or both."""
         host = self.chance.choice(list(self.fleet.hosts.values()))
         others = [other for other in self.fleet.hosts.values() if other != host]
         one_way, inward = self.chance.random() < 0.4, self.chance.random() < 0.5
@@ -125,7 +125,7 @@ class Outages:
         self.world.network.cut_connections(host, rate=self.chance.choice((0.2, 1.0)))
 
     async def duplicate_connections(self) -> None:
-        """While many have to connect anew, some of them reach their listener twice."""
+        """Cut connections, and let some of the new ones reach their listener twice."""
         network = self.world.network
         network.ghost_rate = self.chance.choice((0.2, 1.0))
         try:
@@ -134,15 +134,15 @@ class Outages:
         finally:
             network.ghost_rate = 0.0
 
-    # Lies.
+    # Wrong clocks and wrong bits.
 
     async def set_clock(self) -> None:
         host = self.chance.choice(list(self.fleet.hosts.values()))
         self.world.machine(host).clock.jump(self.chance.randint(-20_000, 20_000))
 
     async def flip_bits(self) -> None:
-        """Wrong bits on the way from the disk, while the node runs: a start that reads wrong bits
-        would throw away what was right, and that is more than anybody promises to survive."""
+        """Return wrong bits from the disk while the node runs. At start-up recovery would truncate
+        records that are right, and no broker promises to survive that."""
         with self.one_node() as node_id:
             if node_id is None or not self.fleet.is_up(node_id):
                 return
@@ -153,8 +153,8 @@ class Outages:
             faults.flip_rate = 0.0
 
     def _folders_of_records(self, node_id: int) -> tuple[str, ...]:
-        """Of the topics that hold the history; where none are known beforehand, of all that are
-        not the cluster's own."""
+        """Return path prefixes of the topics that hold the history; if none are known in advance,
+        of all topics that are not internal."""
         names = [topic.name for topic in self.fleet.shape.topics]
         metadata = self.fleet.nodes[node_id].metadata
         if not names and metadata is not None:

@@ -1,4 +1,4 @@
-"""Lost power and broken disks: what was not synced is gone, and that has limits (`promises`)."""
+"""Power losses and broken disks. Data that was not synced is lost, within limits (`promises`)."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ import random
 from collections.abc import Callable, Sequence
 from itertools import combinations
 
-from ottla.metadata.image import EMPTY_IMAGE, MetadataImage
+from ottla.broker.metadata.image import EMPTY_IMAGE, MetadataImage
 from ottla.sim.cluster import promises
 from ottla.sim.cluster.fleet import Fleet
 from ottla.sim.cluster.outages import Outages
@@ -19,10 +19,10 @@ FORGET_S_MAX = 40.0
 LOOK_EVERY_S = 0.25
 BROKEN_S = 4.0
 AWAY_S = 6.0
-"""Mostly long enough for a session to end, and for followers to count as lagging."""
+"""Usually long enough for a broker session to expire and for followers to fall out of the ISR."""
 ELECTION_S = 8.0
 WATCH_S = 0.0005
-"""A vote counts for more within a millisecond or two: then the next write to the disk covers it."""
+"""A vote leads to an election within a millisecond or two; then the next disk write covers it."""
 
 
 class PowerFailures:
@@ -32,10 +32,10 @@ class PowerFailures:
         self._chance = chance
         self._outages = outages
         self.wants_calm = False
-        """No other trouble may begin."""
+        """No other fault may begin."""
         self._swapping = False
         self.is_alone: Callable[[], bool] = lambda: True
-        """Whether no other trouble is under way."""
+        """Returns True if no other fault is under way."""
 
     async def fail_power(self) -> None:
         if self._fleet.shape.synced:
@@ -54,8 +54,8 @@ class PowerFailures:
             await self._lose(victims, broken_first=False)
 
     async def fail_disk(self) -> None:
-        """The node gives up, its machine gets a new cable, and a page cache that a failed sync has
-        made a liar of is not believed: its power goes too."""
+        """Break a node's disk for a while, then cut its power and repair the disk: after a failed
+        sync its page cache is wrong."""
         if self._fleet.shape.synced:
             with self._outages.one_node() as node_id:
                 if node_id is not None and self._fleet.is_up(node_id):
@@ -65,8 +65,8 @@ class PowerFailures:
             await self._lose(victims[:1], broken_first=True)
 
     async def fail_last(self) -> None:
-        """Brokers stop in good order or are cut off, some or all but one, and so leave the ISRs.
-        Then one that stayed loses its power; they come back in any order."""
+        """Take some or all of the other brokers out of the ISRs, by a stop or a partition. Then the
+        power of one that stayed fails, and they come back in any order."""
         if self._fleet.shape.synced or not promises.keeps_eligible(self._newest()):
             return
         victims = (await self._calm_victims())[:1]
@@ -104,8 +104,9 @@ class PowerFailures:
         machine.faults.heal()
 
     async def swap_majorities(self) -> None:
-        """The leader of the quorum is cut off. The moment another is elected, that one is, the
-        first comes back, and a voter loses power: who forgets a vote now gives it twice."""
+        """Cut off the leader of the quorum. As soon as another is elected, cut that one off, let
+        the first one back, and take the power of the third voter: if it forgets its vote, it votes
+        twice."""
         away, voters = self._fleet.quorum_leader()
         if len(voters) != 3 or away is None or away not in voters or self._swapping:
             return
@@ -141,19 +142,20 @@ class PowerFailures:
             self._world.network.heal(self._fleet.hosts[one], self._fleet.hosts[other])
 
     async def _next_leader(self, voters: list[int]) -> int | None:
-        """Who of these is elected, as soon as it is."""
+        """Return the voter that is elected, as soon as it is, or None."""
         for _ in range(int(ELECTION_S / WATCH_S)):
             await asyncio.sleep(WATCH_S)
             for node_id, node in self._fleet.running():
-                metadata = node.metadata
-                if node_id in voters and metadata is not None and metadata.quorum.is_leader:
+                if node_id not in voters or not node.has_metadata:
+                    continue
+                if node.metadata.quorum.is_leader:
                     return node_id
         return None
 
-    # Without syncing: only while others make up for what is lost.
+    # Without flush.messages=1: only while other replicas have what is lost.
 
     async def _calm_victims(self) -> list[int]:
-        """Brokers that may lose power now, when everything has been well for a while."""
+        """Return brokers that may lose power now, after the cluster has been well for a while."""
         if self.wants_calm:
             return []
         self.wants_calm = True
@@ -169,23 +171,31 @@ class PowerFailures:
         return self._chance.sample(brokers, min(count, len(brokers) - 1))
 
     async def _wait_until_whole(self) -> MetadataImage | None:
-        """In the eyes of every node, twice in a row and some time apart, with nothing else wrong:
-        a change of the ISR that is under way would count on those whose power goes."""
+        """Wait until all nodes see a whole cluster, in several looks in a row, with no other fault
+        under way: an ISR change that is under way, or a move that is decided and not committed,
+        could count on brokers that lose power."""
         seen = 0
         for _ in range(int(CALM_S_MAX / LOOK_EVERY_S)):
             await asyncio.sleep(LOOK_EVERY_S)
             images = self.images()
             everybody = len(images) == len(self._fleet.shape.nodes)
-            is_well = everybody and self.is_alone() and all(map(promises.is_whole, images))
+            is_calm = self.is_alone() and not self._is_deciding()
+            is_well = everybody and is_calm and all(map(promises.is_whole, images))
             seen = seen + 1 if is_well and len({image.offset for image in images}) == 1 else 0
             if seen >= 6:
                 return images[0]
         return None
 
     def images(self) -> list[MetadataImage]:
-        return [
-            node.metadata.image for _, node in self._fleet.running() if node.metadata is not None
-        ]
+        return [node.metadata.image for _, node in self._fleet.running() if node.has_metadata]
+
+    def _is_deciding(self) -> bool:
+        """Whether a controller has made a decision that is not committed."""
+        return any(
+            node.metadata.is_leader and node.metadata.pending.offset > node.metadata.image.offset
+            for _, node in self._fleet.running()
+            if node.has_metadata
+        )
 
     def _newest(self) -> MetadataImage:
         return max(self.images(), key=lambda image: image.offset, default=EMPTY_IMAGE)

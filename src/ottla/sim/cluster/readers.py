@@ -1,4 +1,4 @@
-"""Consumers of a simulated cluster that read by themselves, and members of groups."""
+"""Consumers of a simulated cluster: readers without a group, and members of groups."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ import asyncio
 from typing import Any
 
 from ottla.client.consumer.consumer import Consumer
-from ottla.client.consumer.rebalance_listener import RebalanceListener
+from ottla.client.consumer.groups.rebalance_listener import RebalanceListener
 from ottla.client.errors import LogTruncation, OffsetOutOfRange
 from ottla.client.values import AnyRecord, TopicPartition
 from ottla.sim.checker.history import Reader
@@ -76,7 +76,7 @@ def note(reader: Reader, partition: TopicPartition, records: list[AnyRecord], wo
 
 
 class Stretches(RebalanceListener):
-    """A stretch of reading for each partition for as long as it is assigned."""
+    """Keeps one stretch of reading for each partition while it is assigned."""
 
     def __init__(self, client: Client, group: str, *, committed: bool) -> None:
         self._client = client
@@ -96,7 +96,7 @@ class Stretches(RebalanceListener):
 
 
 class GroupMember(Client):
-    """Reads with others of its group, and commits what it was given, now and then."""
+    """Reads as a member of a group, and commits its positions now and then."""
 
     def __init__(
         self,

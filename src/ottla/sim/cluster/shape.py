@@ -1,4 +1,4 @@
-"""What a simulated cluster is made of, drawn from the seed: nodes, settings, topics."""
+"""The parts of a simulated cluster, drawn from the seed: nodes, settings, topics."""
 
 from __future__ import annotations
 
@@ -6,19 +6,19 @@ import random
 from collections.abc import Mapping
 from dataclasses import dataclass, field
 
+from ottla.broker.replication.replica_selector import RACK_AWARE
 from ottla.client.values import TopicPartition
-from ottla.replication.replica_selector import RACK_AWARE
 
 CLIENT_PORT = 9092
 CONTROLLER_PORT = 9093
 CLUSTER_ID = "c2ltdWxhdGVkLWNsdXN0ZQ"
 DATA_DIR = "/data"
 METADATA_DIR = "/data-metadata"
-"""Of nodes whose quorum is dynamic; others have their metadata log among the records."""
+"""The metadata log dir of nodes with a dynamic quorum; others keep it in the data dir."""
 RACKS = ("north", "south")
-"""Where nodes are, and readers that may read from followers in their own."""
+"""Racks of nodes, and of readers, which may read from followers in their own rack."""
 SPLIT_RATES = (0.0, 0.02, 0.2)
-"""Torn reads and writes are the single node's daily bread; here they would only cost time."""
+"""The single-node scenario tests partial reads and writes; here many would only cost time."""
 STEADY = {
     "broker.heartbeat.interval.ms": "500",
     "controller.quorum.election.timeout.ms": "1000",
@@ -35,8 +35,8 @@ STEADY = {
     "log.cleaner.enable": "false",
     "log.index.size.max.bytes": "4096",
 }
-"""What simulated nodes are told whatever the seed: to notice a trouble within seconds, and to cost
-little while nothing happens."""
+"""Settings of all simulated nodes, whatever the seed: they notice faults within seconds and cost
+little while idle."""
 
 
 @dataclass(frozen=True)
@@ -56,8 +56,8 @@ class TopicShape:
     partitions: int
     configs: Mapping[str, str]
     keys: int = 0
-    """Of a table: compacted, so that the last record of each key stays; so many are in use at once.
-    In other topics every record has a key of its own."""
+    """Number of keys in use at once if the topic is a table: it is compacted and keeps the last
+    record of each key. In other topics every record has a unique key."""
 
     def all(self) -> list[TopicPartition]:
         return [TopicPartition(self.name, index) for index in range(self.partitions)]
@@ -65,21 +65,22 @@ class TopicShape:
 
 @dataclass(frozen=True)
 class Layout:
-    """Nodes and what they are told, whatever is done with them."""
+    """The nodes and their settings, whatever the scenario."""
 
     nodes: tuple[NodeShape, ...]
     replication: int
     min_insync: int
     synced: bool
-    """Every record is written to disk before it counts (flush.messages=1): power may fail anywhere.
-    Otherwise, as is Kafka's default, only the metadata is."""
+    """Every record is synced before it counts (flush.messages=1): power may fail anywhere. If
+    false, as by Kafka's default, only the metadata is synced."""
     settings: Mapping[str, str]
     first_voters: tuple[int, ...] = field(default=(), kw_only=True)
-    """Of a quorum whose voters can change. Empty: all controllers vote, for good."""
+    """The first voters of a dynamic quorum; if empty, all controllers vote and the voters never
+    change."""
 
     @property
     def topics(self) -> tuple[TopicShape, ...]:
-        """Those that are known beforehand."""
+        """Topics that are known in advance."""
         return ()
 
     @property
@@ -95,7 +96,7 @@ class Layout:
         return [f"{node.host}:{CLIENT_PORT}" for node in self.brokers]
 
     def node_settings(self, node: NodeShape) -> dict[str, str]:
-        """What would be in this node's server.properties."""
+        """Return what would be in this node's server.properties."""
         listeners, roles = [], []
         if node.is_broker:
             roles.append("broker")
@@ -128,14 +129,17 @@ class Layout:
 @dataclass(frozen=True)
 class Shape(Layout):
     plain: TopicShape
-    """For producers of all kinds and whoever reads."""
+    """Written by producers of all kinds, read by all kinds of readers."""
     source: TopicShape
     copy: TopicShape
-    """Gets what is in `source`, exactly once."""
+    """Gets the records of `source`, exactly once."""
     table: TopicShape | None = None
-    """There where logs are compacted."""
+    """Set if logs are compacted."""
     internal: tuple[TopicShape, ...] = ()
-    """Created by brokers when they are needed, unless they are to be compacted within a minute."""
+    """Internal topics that are created at the start to be compacted soon; brokers create the others
+    when they need them."""
+    hasty: bool = False
+    """Some producers begin each transaction as soon as the last one is decided."""
 
     @property
     def topics(self) -> tuple[TopicShape, ...]:
@@ -144,7 +148,7 @@ class Shape(Layout):
 
     @property
     def created(self) -> tuple[TopicShape, ...]:
-        """What the story begins with."""
+        """Topics that are created at the start."""
         return (*self.topics, *self.internal)
 
     def node_settings(self, node: NodeShape) -> dict[str, str]:
@@ -160,7 +164,7 @@ class Shape(Layout):
         return (
             f"nodes {' '.join(kinds)}, {self.replication} replicas, "
             f"min.insync.replicas={self.min_insync}, {flush}"
-            f"{'' if self.table is None else ', compacted'}"
+            f"{'' if self.table is None else ', compacted'}{', hasty' if self.hasty else ''}"
             f"{f', first voters {first}' if first else ''}"
         )
 

@@ -1,6 +1,6 @@
-"""Snapshots of the metadata: which seeds take them so often that a minute holds some.
+"""Metadata snapshots: which seeds take them often enough that a minute has some.
 
-Behind them the log is cleaned, so that who was away, or has a new disk, has to fetch one.
+The metadata log is truncated up to them, so a node that was away, or has a new disk, fetches one.
 """
 
 from __future__ import annotations
@@ -11,12 +11,12 @@ from dataclasses import replace
 from ottla.sim.cluster.shape import Shape
 
 STREAM = "snapshots"
-"""Of chance: seeds without snapshots play as if there were none."""
+"""Its own random stream: seeds without snapshots play as if it did not exist."""
 RATE = 0.4
 
 
 def with_snapshots(shape: Shape, chance: random.Random, wanted: bool | None = None) -> Shape:
-    """The same cluster, for some seeds, or as wanted, with snapshots."""
+    """Return the cluster with snapshots for some seeds, or as `wanted`."""
     drawn = chance.random() < RATE
     if not (drawn if wanted is None else wanted):
         return shape

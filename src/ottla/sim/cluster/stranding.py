@@ -1,4 +1,4 @@
-"""A leader of the quorum that is cut off from the other nodes, but not from who administers it."""
+"""A quorum leader that is cut off from the other nodes, but not from the admin clients."""
 
 from __future__ import annotations
 
@@ -9,12 +9,12 @@ from itertools import product
 from ottla.sim.cluster.fleet import Fleet
 
 VOTERS_MIN = 3
-"""With fewer there are no others that could elect another leader meanwhile."""
+"""With fewer voters the others could not elect another leader meanwhile."""
 TURNING_S_MAX = 8.0
-"""Clients have to notice first that the others do not answer."""
+"""Time for clients to notice that the other nodes do not answer."""
 LOOK_EVERY_S = 0.05
 STRANDED_S = 6.0
-"""Mostly long enough for the others to elect another leader."""
+"""Usually long enough for the others to elect another leader."""
 
 
 class Stranding:
@@ -25,8 +25,8 @@ class Stranding:
         self._under_way = False
 
     async def strand_leader(self) -> None:
-        """Clients see nobody but the leader; when it has enough voters it sees nobody else, too:
-        it is asked to change them, and no majority may hear of it."""
+        """Cut clients off from all nodes but the leader, then the leader from the other nodes.
+        Clients ask it to change the voters, and no majority may learn of the change."""
         leader, _ = self._fleet.quorum_leader()
         if leader is None or self._under_way:
             return

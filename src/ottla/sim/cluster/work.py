@@ -1,4 +1,4 @@
-"""What all clients of a simulated cluster share: the history they write, and when to end."""
+"""State that all clients of a simulated cluster share: the history they write, and when to end."""
 
 from __future__ import annotations
 
@@ -8,12 +8,13 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from ottla.client.errors import ClientError
+from ottla.client.errors import ClientError, TransactionFailed, TransactionFatal
 from ottla.client.values import AnyRecord
 from ottla.protocol.errors import KafkaError
 from ottla.sim.checker.history import History
 from ottla.sim.cluster.metadata_folders import MetadataFolders
 from ottla.sim.cluster.shape import Shape, TopicShape
+from ottla.sim.history import Violation
 from ottla.sim.runtime import SimRuntime
 
 PATIENCE: dict[str, Any] = {
@@ -24,11 +25,13 @@ PATIENCE: dict[str, Any] = {
     "retry_backoff_max_ms": 500,
     "metadata_max_age_ms": 20_000,
 }
-"""How clients of a simulated cluster are set up: impatient, so that a minute holds many events."""
+"""Client settings in a simulated cluster: short timeouts, so that a minute has many events."""
 
 NAME_HEADER = "name"
-"""Where a record has its name of which the key is not."""
+"""The header with a record's name, in topics where the key is not the name."""
 PAUSE_AFTER_TROUBLE_S = 0.3
+FAIR_WAIT_S_MAX = 10.0
+"""Bad network conditions alone cause waits of up to four seconds."""
 
 
 @dataclass
@@ -38,13 +41,18 @@ class Work:
     folders: MetadataFolders
     history: History = field(default_factory=History)
     tables: History = field(default_factory=History)
-    """Of compacted topics, which promise something else: the last record of each key."""
+    """The history of compacted topics, which keep only the last record of each key."""
     writing: bool = True
     reading: bool = True
     progress: dict[str, float] = field(default_factory=dict)
-    """For each client: when it last got something done."""
+    """For each client: the time of its last success."""
     troubles: dict[str, int] = field(default_factory=dict)
-    """Errors that clients were told, by kind: nothing wrong by itself, but good to know."""
+    """Errors that clients got, by kind: not wrong by themselves, but good to know."""
+    is_fair: bool = False
+    """True if no fault is injected that would explain an error or a long wait."""
+    longest_wait_s: float = 0.0
+    too_late: str | None = None
+    """The first wait that was too long."""
 
     def history_of(self, topic: TopicShape) -> History:
         return self.tables if topic.keys else self.history
@@ -58,9 +66,22 @@ class Work:
             kind = error.code.name
         self.troubles[kind] = self.troubles.get(kind, 0) + 1
 
+    def waited(self, client: str, what: str, since_s: float) -> None:
+        """Note how long a client waited for an answer. Without faults no wait is long."""
+        waited_s = self.now() - since_s
+        self.longest_wait_s = max(self.longest_wait_s, waited_s)
+        if self.is_fair and waited_s > FAIR_WAIT_S_MAX and self.too_late is None:
+            self.too_late = f"{client} waited {waited_s:.1f} s for {what} for no reason"
+
+    def refused(self, client: str, error: TransactionFailed | TransactionFatal) -> None:
+        """Note a failed transaction. In a cluster without faults no transaction fails."""
+        self.trouble(error)
+        if self.is_fair:
+            raise Violation(f"{client} was told for no reason: {error}")
+
 
 def name_of(record: AnyRecord) -> str:
-    """By which the history knows it."""
+    """Return the name by which the history knows the record."""
     for header, name in record.headers:
         if header == NAME_HEADER and name is not None:
             return name.decode()
@@ -68,7 +89,7 @@ def name_of(record: AnyRecord) -> str:
 
 
 class Client:
-    """One client program with many lives: each ends by an error, by chance, or with the work."""
+    """A client program with many lives: each ends by an error, by chance, or with the work."""
 
     LIFE_S = 15.0
 
@@ -78,7 +99,7 @@ class Client:
         self.chance: random.Random = runtime.random
         self.name = name
         self.life = f"{name}.{runtime.process.boot}.0"
-        """The name of this life: what order holds within."""
+        """The name of this life; records keep their order within it."""
 
     @property
     def options(self) -> dict[str, Any]:
@@ -103,7 +124,8 @@ class Client:
             await self.attempt(self.live)
 
     async def attempt(self, call: Callable[[], Awaitable[object]]) -> bool:
-        """Whether it worked. What a cluster in trouble tells its clients is not an error here."""
+        """Return True if the call succeeded. The errors a cluster with faults returns are not
+        failures of the run."""
         try:
             await call()
         except (ClientError, KafkaError, TimeoutError) as error:
@@ -113,5 +135,5 @@ class Client:
         return True
 
     def lifetime(self) -> float:
-        """When a life that nothing ends is over."""
+        """Return the time at which this life ends unless something ends it before."""
         return self.work.now() + self.LIFE_S * (0.3 + self.chance.random())

@@ -1,10 +1,10 @@
-"""A cluster with all its clients through a storm, then a calm in which everything must work.
+"""A cluster with all its clients in a storm, then a calm in which everything must work.
 
-First safety: for about a minute, troubles of all kinds within what is promised to be survived,
-while producers, readers, groups, a copy that is exactly once and administration go on, and the
-state of all nodes is looked at many times a second. Then everything heals, and within bounded time
-every client must have got on, every partition must be in sync and every transaction must have
-ended. Last, everything is read and the history is checked.
+For about a minute all kinds of faults are injected, within what a cluster must survive, while
+producers, readers, groups, an exactly-once copy and administration go on, and the state of all
+nodes is checked many times a second. Then all faults end. Within bounded time every client must
+make progress, every partition must be in sync and every transaction must have ended. At the end
+everything is read and the history is checked.
 """
 
 from __future__ import annotations
@@ -13,17 +13,19 @@ import asyncio
 from dataclasses import dataclass, field
 
 from ottla.sim.checker import anomalies, compacted_count, table_anomalies
-from ottla.sim.cluster import compaction, dynamic_quorum, snapshots
+from ottla.sim.cluster import compaction, haste, snapshots
 from ottla.sim.cluster.clients import HOSTS, Clients
 from ottla.sim.cluster.compaction import with_compaction
 from ottla.sim.cluster.copier import GROUP
-from ottla.sim.cluster.dynamic_quorum import with_voters
 from ottla.sim.cluster.ending import Ending, NotYet
 from ottla.sim.cluster.fleet import Fleet
+from ottla.sim.cluster.haste import with_haste
 from ottla.sim.cluster.invariants import Invariants
-from ottla.sim.cluster.nemesis import Nemesis, Storm
+from ottla.sim.cluster.nemesis import HARMLESS, Nemesis, Storm
 from ottla.sim.cluster.shape import SPLIT_RATES, Shape, drawn_shape
 from ottla.sim.cluster.snapshots import with_snapshots
+from ottla.sim.cluster.voters import dynamic_quorum
+from ottla.sim.cluster.voters.dynamic_quorum import with_voters
 from ottla.sim.cluster.work import Work
 from ottla.sim.history import Violation
 from ottla.sim.weather import drawn
@@ -35,6 +37,10 @@ PROGRESS_S_MAX = 90.0
 END_S_MAX = 120.0
 OBSERVER = "observer"
 ANY_STORM = Storm()
+FAIR_STORM = Storm(kinds=tuple(HARMLESS))
+FAIR_STREAM = "fair"
+FAIR_RATE = 0.1
+"""The share of drawn storms without breaking faults: no client may get an error."""
 SHOWN_MAX = 8
 
 
@@ -50,7 +56,7 @@ class Summary:
     healed_in_s: float = 0.0
     voter_changes: int = 0
     metadata_start: int = 0
-    """Before this offset nodes have forgotten the metadata log for a snapshot."""
+    """Nodes have replaced the metadata log before this offset by a snapshot."""
 
     def __str__(self) -> str:
         troubles = ", ".join(f"{count} {name}" for name, count in sorted(self.troubles.items()))
@@ -71,7 +77,9 @@ class ClusterStory:
         self.shape = shape
         world.network.weather = drawn(world.random, SPLIT_RATES)
         self.fleet = Fleet(world, self.shape)
-        self.work = Work(self.shape, world.loop.time, self.fleet.metadata_folders)
+        self.work = Work(
+            self.shape, world.loop.time, self.fleet.metadata_folders, is_fair=storm.is_fair
+        )
         self.work.history.copies[self.shape.source.name] = self.shape.copy.name
         self.invariants = Invariants(self.fleet)
         self.clients = Clients(world, self.work)
@@ -110,9 +118,11 @@ class ClusterStory:
         self.invariants.look()
         self.fleet.check()
         self.clients.check()
+        if self.work.too_late is not None:
+            raise Violation(self.work.too_late)
 
     async def _calm(self) -> float:
-        """How long it took until everybody had got something done and everything was in sync."""
+        """Return the time until every client made progress and every partition was in sync."""
         healed_s = self.world.loop.time()
 
         async def everybody_got_on() -> None:
@@ -178,10 +188,11 @@ def play(
     compacted: bool | None = None,
     snapshotted: bool | None = None,
     dynamic: bool | None = None,
+    hasty: bool | None = None,
     storm: Storm = ANY_STORM,
     world: World | None = None,
 ) -> Summary:
-    """One whole run; raises `Violation` or whatever else went wrong."""
+    """Play one whole run; raise `Violation` or whatever else went wrong."""
     world = world or World(seed, time_limit_s=3600)
 
     async def story() -> Summary:
@@ -189,6 +200,8 @@ def play(
         shape = with_compaction(shape, world.chance(compaction.STREAM), compacted)
         shape = with_snapshots(shape, world.chance(snapshots.STREAM), snapshotted)
         shape = with_voters(shape, world.chance(dynamic_quorum.STREAM), dynamic)
-        return await ClusterStory(world, shape, storm).run()
+        shape = with_haste(shape, world.chance(haste.STREAM), hasty)
+        fair = storm is ANY_STORM and world.chance(FAIR_STREAM).random() < FAIR_RATE
+        return await ClusterStory(world, shape, FAIR_STORM if fair else storm).run()
 
     return world.run(story())

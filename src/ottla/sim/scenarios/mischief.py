@@ -1,4 +1,4 @@
-"""What may happen around a broker while it works, and must not hurt it."""
+"""Faults around a working broker that must not harm it."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ async def make_mischief(
     chance: random.Random,
     break_disk: Callable[[], None] | None,
 ) -> None:
-    """One trouble after another until cancelled; some days there is none."""
+    """Inject faults one after another until cancelled; some runs have none."""
     if chance.random() < 0.4:
         return
     breaking = None

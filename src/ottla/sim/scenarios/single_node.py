@@ -1,8 +1,8 @@
-"""One broker, several lives: load, crash, restart, and nothing promised may be missing.
+"""One broker with several lives: load, crash, restart, and nothing promised may be missing.
 
-A life ends in a clean stop, a kill (the page cache stays) or a power loss (only what was synced is
-sure), at a random time or inside a random disk operation, which may be one of start-up's recovery.
-After each restart every partition is read from its start and held against the history.
+A life ends in a clean stop, a kill (the page cache stays) or a power loss (only synced data is
+certain), at a random time or inside a random disk operation, which may be part of recovery at
+start-up. After each restart every partition is read from its start and compared with the history.
 """
 
 from __future__ import annotations
@@ -135,7 +135,7 @@ class SingleNode:
 
         runtime.process.crash = crash_and_note
 
-    # Looking at what is left.
+    # Checking the data that is left.
 
     async def _check(self) -> None:
         end = End.POWER_LOSS if self._lost_power else self._last_end
@@ -155,7 +155,7 @@ class SingleNode:
                     self.summary.checked += len(log)
         connection.close()
 
-    # Living.
+    # Working.
 
     async def _grow(self) -> None:
         if not self._topics or self.chance.random() < 0.3:
@@ -191,8 +191,8 @@ class SingleNode:
         ]
 
     async def _work(self, number: int, writes: bool) -> None:
-        """One client after another, each on a connection of its own: a producer that came back
-        after a cut is a new one, since bytes of its old connection may still be on their way."""
+        """Run one client after another, each on its own connection. A producer that comes back
+        after a cut is a new one, because bytes of its old connection may still be on their way."""
         for attempt in range(ATTEMPTS_MAX):
             name = f"w{self.summary.lives}.{number}.{attempt}"
             kind = Writer if writes else Reader
@@ -212,7 +212,7 @@ class SingleNode:
                 connection.close()
 
     def _break_disk(self) -> None:
-        """The second data folder fails for the rest of this life; the first one has to go on."""
+        """Let the second data dir fail for the rest of this life; the first one has to go on."""
         if self.world.machine(BROKER).is_up:
             self.summary.disks_broken += 1
             self._ledger.disk_broken = True
@@ -220,7 +220,7 @@ class SingleNode:
             self.world.machine(BROKER).faults.fail(SECOND_DIR, *operations)
 
     def _replace_disk(self) -> None:
-        """A page cache that a failed sync has made a liar of must not be believed: power off."""
+        """Replace the broken disk. The power goes too: after a failed sync the cache is wrong."""
         if self._ledger.disk_broken:
             self.world.crash(BROKER, power_loss=True)
             self._lost_power = True
@@ -243,7 +243,7 @@ class SingleNode:
         await runtime.close()
 
     async def _crash(self, runtime: SimRuntime) -> None:
-        """At this very moment, or inside one of the next disk operations."""
+        """Crash the broker at once, or inside one of its next disk operations."""
         self._last_end = End.KILL
         if self.chance.random() < 0.5:
             self._lost_power = self.chance.random() < 0.5
@@ -257,7 +257,8 @@ class SingleNode:
         self.world.crash(BROKER)
 
     async def _end_clients(self, running: list[asyncio.Future[None]]) -> None:
-        """Answers that were on their way still count; the rest will never be known."""
+        """Wait a while for answers that are on their way, then kill the clients; the outcomes of
+        the remaining requests stay unknown."""
         await asyncio.sleep(self.chance.random() * 2)
         self.world.crash(CLIENT)
         for outcome in await asyncio.gather(*running, return_exceptions=True):
@@ -280,7 +281,7 @@ def _causes(outcome: object) -> list[BaseException]:
 
 
 def play(seed: int, *, lives: int = 6, world: World | None = None) -> Summary:
-    """One whole run; raises `Violation` or whatever else went wrong."""
+    """Play one whole run; raise `Violation` or whatever else went wrong."""
     world = world or World(seed, time_limit_s=36_000)
     return world.run(_play(world, lives))
 

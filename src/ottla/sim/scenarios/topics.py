@@ -14,7 +14,7 @@ class SimTopic:
     configs: dict[str, str]
     partitions: list[PartitionHistory]
     topic_id: bytes = b""
-    """Empty until its creation was acknowledged."""
+    """Empty until the creation is acknowledged."""
 
 
 def drawn_topic(number: int, chance: random.Random, broker_flush: int | None) -> SimTopic:

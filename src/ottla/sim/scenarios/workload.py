@@ -1,4 +1,4 @@
-"""Clients of a simulated broker that write down what they were told."""
+"""Clients of a simulated broker that record the answers they get."""
 
 from __future__ import annotations
 
@@ -36,7 +36,7 @@ IN_FLIGHT_MAX = 5
 
 
 class Refused(Violation):
-    """A broker that is well would have answered."""
+    """The broker refused, though nothing was wrong with it."""
 
     def __init__(self, message: str, code: int) -> None:
         super().__init__(message)
@@ -55,7 +55,7 @@ async def create_topic(connection: Connection, topic: SimTopic) -> None:
         ]
     )
     answer = (await connection.request(request)).topics[0]
-    # A creation that was under way at a crash may have been kept, and finds itself.
+    # A creation that was under way at a crash may have succeeded, so the topic may exist already.
     if answer.error_code not in (ErrorCode.NONE, ErrorCode.TOPIC_ALREADY_EXISTS):
         raise Violation(f"{topic.name} cannot be created: {answer.error_code} {answer}")
     topic.topic_id = await topic_id(connection, topic.name)
@@ -76,13 +76,13 @@ async def topic_id(connection: Connection, name: str) -> bytes:
 
 @dataclass
 class Ledger:
-    """What all clients of one life of the broker share."""
+    """State that all clients of one life of the broker share."""
 
     acknowledged: int = 0
     refusals_allowed: bool = False
-    """Set when the broker is told to stop: from then on it may refuse."""
+    """Set when the broker is told to stop: from then on it may refuse requests."""
     disk_broken: bool = False
-    """Set when one of its disks fails: from then on that may be a reason to refuse."""
+    """Set when one of its disks fails: from then on it may refuse requests for that reason."""
 
     def may_refuse(self, code: int) -> bool:
         storage_error = code == ErrorCode.KAFKA_STORAGE_ERROR
@@ -90,7 +90,7 @@ class Ledger:
 
 
 class Writer:
-    """One producer. Every record has a name of its own and is sent once, so nothing repeats."""
+    """A producer. Every record has a unique name and is sent once, so nothing repeats."""
 
     def __init__(
         self, runtime: SimRuntime, name: str, topics: Sequence[SimTopic], ledger: Ledger
@@ -105,7 +105,7 @@ class Writer:
         self._slots = asyncio.Semaphore(self._chance.randint(1, IN_FLIGHT_MAX))
 
     async def run(self, connection: Connection) -> None:
-        """Until the connection ends or the task is cancelled."""
+        """Produce until the connection ends or the task is cancelled."""
         async with asyncio.TaskGroup() as answers:
             while connection.failure is None:
                 await self._slots.acquire()
@@ -125,7 +125,7 @@ class Writer:
             answer = await connection.post(request)
             self._answered(topic.partitions[index], records, answer)
         except ClientError:
-            pass  # nobody knows whether it was written: the history allows both
+            pass  # it is unknown whether it was written: the history allows both
         finally:
             self._slots.release()
 
@@ -170,7 +170,7 @@ class Writer:
 
 
 class Reader:
-    """One consumer: reads somewhere, checks what it sees against what others were told."""
+    """A consumer: reads anywhere and checks what it sees against what others were told."""
 
     def __init__(
         self, runtime: SimRuntime, name: str, topics: Sequence[SimTopic], ledger: Ledger
@@ -250,7 +250,7 @@ def _names(data: Any, position: int) -> list[tuple[int, str]]:
 
 
 async def read_all(connection: Connection, topic: SimTopic, index: int) -> list[tuple[int, str]]:
-    """The whole partition as a consumer that starts at 0 sees it."""
+    """Read the whole partition as a consumer that starts at 0 sees it."""
     log: list[tuple[int, str]] = []
     position = 0
     while found := await fetch(connection, topic, index, position):

@@ -1,4 +1,4 @@
-"""A quorum whose voters can change (KIP-853): which seeds have one, and who votes first."""
+"""A quorum whose voters can change (KIP-853): which seeds have one, and its first voters."""
 
 from __future__ import annotations
 
@@ -8,15 +8,16 @@ from dataclasses import replace
 from ottla.sim.cluster.shape import Shape
 
 STREAM = "voters"
-"""Of chance: seeds without such a quorum play as if there were none."""
+"""Its own random stream: seeds without a dynamic quorum play as if it did not exist."""
 RATE = 0.45
-"""Of the seeds; those with fewer controllers than make a majority interesting are not."""
+"""The share of seeds with a dynamic quorum, among those with at least `CONTROLLERS_MIN`
+controllers."""
 CONTROLLERS_MIN = 3
 AUTO_JOIN_RATE = 0.3
 
 
 def with_voters(shape: Shape, chance: random.Random, wanted: bool | None = None) -> Shape:
-    """The same cluster, for some seeds, or as wanted, with voters that can change."""
+    """Return the cluster with voters that can change for some seeds, or as `wanted`."""
     drawn = chance.random() < RATE
     controllers = [node.id for node in shape.controllers]
     if len(controllers) < CONTROLLERS_MIN or not (drawn if wanted is None else wanted):

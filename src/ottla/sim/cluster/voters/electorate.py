@@ -1,5 +1,5 @@
-"""Who votes in the quorum, as an administrator sees it and changes it, who has looked up the ids of
-the controllers' folders."""
+"""The voters of the quorum as an administrator sees and changes them, who knows the directory ids
+of the controllers."""
 
 from __future__ import annotations
 
@@ -36,7 +36,8 @@ class Electorate:
         return [voter for voter in quorum.voters if voter.directory_id != ids(voter.node_id)]
 
     async def put_right(self) -> list[int]:
-        """Let every controller vote, and nobody for a disk that is gone; who is still missing."""
+        """Make every controller a voter and remove voters whose disk is gone. Return the ids for
+        which that has not succeeded yet."""
         for voter in self.with_lost_disk(await self.look()):
             await self.remove(voter)
         for node_id in self.without_vote(await self.look()):

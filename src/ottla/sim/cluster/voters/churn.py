@@ -12,8 +12,8 @@ from ottla.client.admin.quorum import DescribedQuorum
 from ottla.client.network.controllers import Controllers
 from ottla.client.settings.common import ClientSettings
 from ottla.protocol.errors import ErrorCode, KafkaError
-from ottla.sim.cluster.electorate import Electorate
 from ottla.sim.cluster.shape import CONTROLLER_PORT
+from ottla.sim.cluster.voters.electorate import Electorate
 from ottla.sim.cluster.work import Client, Work
 from ottla.sim.runtime import SimRuntime
 
@@ -22,15 +22,16 @@ HASTE_RATE = 0.4
 
 
 class VoterChurn(Client):
-    """Removes voters, the leading one often, and adds controllers that have no vote; gives a new
-    disk the vote of the one it is there for. It asks brokers, or the controllers themselves
+    """Removes voters, often the leader, adds controllers that are not voters, and makes a node with
+    a new disk a voter again. It sends its requests to brokers or to the controllers
     (`--bootstrap-controller`)."""
 
     def __init__(self, work: Work, runtime: SimRuntime, name: str) -> None:
         super().__init__(work, runtime, name)
         self._pause_s = self.chance.choice((0.1, 0.7, 3.0))
         self._removal_rate = self.chance.choice((0.1, 0.3, 0.5))
-        """While some have no vote: few voters are as interesting as many."""
+        """The rate of removals while some controllers are not voters: few voters should occur
+        too."""
 
     def goes_on(self) -> bool:
         return self.work.writing
@@ -77,10 +78,10 @@ class VoterChurn(Client):
     async def _remove_some(self, electorate: Electorate, quorum: DescribedQuorum) -> None:
         folders, voters = self.work.folders, list(quorum.voters)
         if folders.replacing is not None:
-            return  # since it looked
+            return  # a disk was lost since the look at the quorum
         self.chance.shuffle(voters)
         count = min(self._count(), len(voters) - 1)
-        if count == 2:  # not the leader, who would be gone before it came to the other one
+        if count == 2:  # not the leader: it would be gone before the second removal
             voters.sort(key=lambda voter: voter.node_id == quorum.leader)
         elif self.chance.random() < LEADER_RATE:
             voters.sort(key=lambda voter: voter.node_id != quorum.leader)
@@ -92,7 +93,7 @@ class VoterChurn(Client):
         _check(outcomes)
 
     def _count(self) -> int:
-        """Two at once, of which the quorum makes one after the other or one only."""
+        """Return how many changes to request at once. Of two, the quorum makes one or both."""
         return 2 if self.chance.random() < HASTE_RATE else 1
 
 
@@ -107,6 +108,6 @@ def _check(outcomes: list[BaseException | None]) -> None:
 
 
 def _is_sure(outcome: BaseException | None) -> bool:
-    """It was done, or will never be; any other error leaves open whether it was heard of yet."""
+    """True if the change was made or never will be; after other errors it may still come."""
     answers = (ErrorCode.DUPLICATE_VOTER, ErrorCode.VOTER_NOT_FOUND)
     return outcome is None or (isinstance(outcome, KafkaError) and outcome.code in answers)

@@ -1,0 +1,1 @@
+"""Simulated quorums whose voters change."""

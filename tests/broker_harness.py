@@ -18,9 +18,10 @@ for _folder in (ROOT, ROOT / "scripts"):
     if str(_folder) not in sys.path:
         sys.path.insert(0, str(_folder))
 
-from bench.brokers import Broker, Kafka, Ottla  # noqa: E402
+from bench.brokers import Broker as Broker  # noqa: E402
+from bench.brokers import Kafka, Ottla  # noqa: E402
 
-import fetch_kafka  # noqa: E402
+import fetch_kafka as fetch_kafka  # noqa: E402
 
 MakeBroker = Callable[..., Broker]
 """What the fixture `fresh_broker` is."""

@@ -16,7 +16,7 @@ SOURCE = Path(__file__).parents[1] / "src" / "ottla"
 
 # From the ground up: a room may use the rooms of the floors below its own, and itself.
 FLOORS = (
-    {"buffers", "lazy", "logs"},
+    {"buffers", "durations", "lazy", "logs"},
     {"runtime"},
     {"config", "protocol"},
     {"records"},
@@ -25,7 +25,7 @@ FLOORS = (
     {"quorum"},
     {"metadata"},
     {"controller", "replication"},
-    {"coordinator", "broker"},
+    {"coordinator", "membership"},
     {"server", "client"},
     {"blocking"},
     {"spark", "registry", "console", "metrics"},
@@ -41,24 +41,29 @@ FLOORS = (
 # Pure rooms decide and do nothing else. The modules named drive one: they own its tasks and logs.
 PURE_ROOMS = {"config", "controller", "coordinator", "metadata", "protocol", "raft", "records"}
 DRIVERS = {
-    "controller/controller.py",
-    "controller/duties.py",
-    "coordinator/hosted_shard.py",
-    "coordinator/runtime.py",
-    "coordinator/service.py",
-    "coordinator/internal_topics.py",
-    "coordinator/mailbag.py",
-    "coordinator/producer_ids.py",
-    "coordinator/transactions/local_markers.py",
-    "coordinator/transactions/markers.py",
-    "coordinator/transactions/service.py",
-    "metadata/formatting.py",
-    "metadata/bootstrap.py",
-    "metadata/follower.py",
-    "metadata/log.py",
-    "metadata/replay.py",
-    "metadata/snapshotter.py",
-    "metadata/waiters.py",
+    "broker/controller/controller.py",
+    "broker/controller/duties.py",
+    "broker/coordinator/hosted_shard.py",
+    "broker/coordinator/runtime.py",
+    "broker/coordinator/service.py",
+    "broker/coordinator/internal_topics.py",
+    "broker/coordinator/broker_batcher.py",
+    "broker/coordinator/producer_ids.py",
+    "broker/coordinator/replaying.py",
+    "broker/coordinator/transactions/local_markers.py",
+    "broker/coordinator/transactions/markers.py",
+    "broker/coordinator/transactions/service.py",
+    "broker/metadata/formatting.py",
+    "broker/metadata/bootstrap.py",
+    "broker/metadata/catch_up.py",
+    "broker/metadata/decision_queue.py",
+    "broker/metadata/follower.py",
+    "broker/metadata/leader_news.py",
+    "broker/metadata/log.py",
+    "broker/metadata/replay.py",
+    "broker/metadata/snapshotter.py",
+    "broker/metadata/waiters.py",
+    "broker/metadata/wholeness.py",
 }
 BEYOND_PURE = {"storage", "server", "client", "node", "replication"}
 
@@ -97,7 +102,8 @@ def tree(where: str) -> ast.Module:
 
 
 def room_of(where: str) -> str:
-    return where.partition("/")[0].removesuffix(".py")
+    """The folder below src/ottla, or below the broker's roof."""
+    return where.removeprefix("broker/").partition("/")[0].removesuffix(".py")
 
 
 def is_type_checking(node: ast.AST) -> bool:
@@ -127,7 +133,7 @@ def imports(where: str) -> Iterator[Import]:
 def ottla_room(module: str) -> str | None:
     """The room a module is in; None for modules of others, and for the package's own names."""
     package, _, rest = module.partition(".")
-    room = rest.partition(".")[0]
+    room = rest.removeprefix("broker.").partition(".")[0]
     return room if package == "ottla" and any(room in floor for floor in FLOORS) else None
 
 
@@ -256,9 +262,9 @@ def test_the_check_lets_harmless_lines_pass(
 def test_the_check_finds_an_import_that_points_up(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    (tmp_path / "records.py").write_text("from ottla.server.server import Server")
+    (tmp_path / "records.py").write_text("from ottla.broker.server.server import Server")
     monkeypatch.setattr(sys.modules[__name__], "SOURCE", tmp_path)
     with pytest.raises(pytest.fail.Exception, match="server is not below records"):
         test_imports_point_down()
-    with pytest.raises(pytest.fail.Exception, match=r"records\.py:1 imports ottla\.server"):
+    with pytest.raises(pytest.fail.Exception, match=r"records\.py:1 imports ottla\.broker\.server"):
         test_pure_modules_decide_without_driving_anything()

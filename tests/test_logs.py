@@ -3,11 +3,14 @@
 import io
 import json
 import logging
+import re
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+import ottla
 from ottla.logs import LOGGERS, LevelError, configure, get_logger, parse_levels
 
 
@@ -159,3 +162,35 @@ def test_lines_point_at_their_caller() -> None:
     logging.root.handlers[:] = [Collector()]
     get_logger("ottla.test").error("here")
     assert found[0].funcName == "test_lines_point_at_their_caller"
+
+
+SOURCE = Path(ottla.__file__).parent
+CALL = re.compile(r"(getLogger|get_logger)\(\"(ottla\.[a-z._]+)\"\)")
+IN_APPLICATIONS = {"blocking", "cli", "client", "demo", "pipelines", "spark", "streams"}
+
+
+def loggers_of_the_source() -> list[tuple[str, str, str]]:
+    """Room, function and name of every logger."""
+    return [
+        (path.relative_to(SOURCE).parts[0], *found)
+        for path in sorted(SOURCE.rglob("*.py"))
+        if path.name != "logs.py"
+        for found in CALL.findall(path.read_text())
+    ]
+
+
+def test_the_named_loggers_are_those_that_exist() -> None:
+    assert {name for _, _, name in loggers_of_the_source()} == set(LOGGERS)
+
+
+def test_a_node_logs_fields_and_applications_get_standard_loggers() -> None:
+    for room, function, name in loggers_of_the_source():
+        wanted = "getLogger" if room in IN_APPLICATIONS else "get_logger"
+        assert function == wanted, f"{room}: {function}({name!r})"
+
+
+def test_a_sentence_takes_its_values_as_in_the_standard_library() -> None:
+    stream = io.StringIO()
+    configure("debug", "human", stream)
+    get_logger("ottla.test").info("joining %s", "ledger", member=1)
+    assert stream.getvalue().rstrip().endswith("joining ledger  member=1")

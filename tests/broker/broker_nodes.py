@@ -6,18 +6,18 @@ Apart from the tests, so that they can say in a few lines which roles there are.
 from __future__ import annotations
 
 import asyncio
-import socket
 from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
 from contextlib import asynccontextmanager
 from pathlib import Path
 
+from ottla.broker.metadata.image import MetadataImage
+from ottla.broker.peers.peers import Peers
+from ottla.broker.storage.dirs.meta_properties import MetaProperties, write_meta_properties
 from ottla.config.broker import BrokerConfig
-from ottla.metadata.image import MetadataImage
 from ottla.node import Node
-from ottla.peers.peers import Peers
 from ottla.protocol.uuids import random_uuid, to_text
 from ottla.runtime.os_runtime import OsRuntime, run
-from ottla.storage.meta_properties import MetaProperties, write_meta_properties
+from ottla.runtime.ports import free_ports
 
 BOTH = "broker,controller"
 
@@ -44,8 +44,9 @@ class Cluster:
         self.roles = dict(enumerate(roles, 1))
         self.nodes: dict[int, Node] = {}
         self._runtimes: dict[int, OsRuntime] = {}
-        self._ports = dict(zip(self.roles, free_ports(len(roles)), strict=True))
-        self._broker_ports = dict(zip(self.roles, free_ports(len(roles)), strict=True))
+        ports = iter(free_ports(2 * len(roles)))
+        self._ports = dict(zip(self.roles, ports, strict=False))
+        self._broker_ports = dict(zip(self.roles, ports, strict=False))
         self._settings = settings
         self._formatted: set[int] = set()
 
@@ -148,14 +149,6 @@ class Cluster:
 
     async def stop_all(self) -> None:
         await asyncio.gather(*(self.stop(node_id) for node_id in list(self.nodes)))
-
-
-def free_ports(count: int) -> list[int]:
-    sockets = [socket.create_server(("127.0.0.1", 0)) for _ in range(count)]
-    ports = [each.getsockname()[1] for each in sockets]
-    for each in sockets:
-        each.close()
-    return ports
 
 
 @asynccontextmanager

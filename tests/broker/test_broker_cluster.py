@@ -11,8 +11,9 @@ from broker_nodes import BOTH, Cluster, until, with_cluster
 from confluent_kafka import admin as confluent_admin
 
 from ottla import Admin, ConfigResource, Consumer, NewTopic, Producer, ResourceType
-from ottla.metadata.image import MetadataImage
-from ottla.peers.peers import PeerError
+from ottla.broker.metadata.image import MetadataImage
+from ottla.broker.peers.peers import PeerError
+from ottla.broker.server.contract import BROKERS, CONTROLLERS, served_on
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.api_versions import ApiVersionsRequest
 from ottla.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest
@@ -24,7 +25,6 @@ from ottla.protocol.messages.incremental_alter_configs import (
     IncrementalAlterConfigsRequest,
 )
 from ottla.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
-from ottla.server.dispatch import BROKERS, CONTROLLERS, served_on
 
 
 def test_three_nodes_form_a_cluster_and_know_each_other(tmp_path: Path) -> None:

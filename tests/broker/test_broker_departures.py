@@ -10,12 +10,12 @@ import pytest
 from broker_nodes import BOTH, Cluster, until, with_cluster
 
 from ottla import Admin, NewTopic, Producer
-from ottla.broker.lifecycle import IdTaken
-from ottla.metadata.image import NO_LEADER
+from ottla.broker.membership.lifecycle import IdTaken
+from ottla.broker.metadata.image import NO_LEADER
+from ottla.broker.storage.errors import StorageError
 from ottla.node import Node
 from ottla.protocol.schema import Message
 from ottla.runtime.os_runtime import OsRuntime, run
-from ottla.storage.log_manager import StorageError
 
 LONG_SESSION = {"broker_session_timeout_ms": "60000"}
 """So that nobody is fenced for being silent: what happens was asked for."""
@@ -90,9 +90,14 @@ def test_a_whole_cluster_comes_back_with_its_topics(tmp_path: Path) -> None:
         await cluster.start()
         for node in cluster.nodes.values():
             await until(lambda node=node: NO_LEADER not in leaders(node, "t"))
-            assert not node.lifecycle.is_fenced
+            assert not node.broker.lifecycle.is_fenced
 
     with_cluster(tmp_path, test)
+
+
+def active(cluster: Cluster) -> list[Node]:
+    """The active controller, or nothing during an election, which a busy machine may cause."""
+    return [node for node in cluster.nodes.values() if node.metadata.is_leader]
 
 
 def test_a_broker_that_was_silent_finds_itself_fenced_and_comes_back(tmp_path: Path) -> None:
@@ -100,7 +105,7 @@ def test_a_broker_that_was_silent_finds_itself_fenced_and_comes_back(tmp_path: P
         await create(cluster, "t")
         paused = cluster.follower
         await until(lambda: in_sync(paused, "t", {1, 2, 3}))
-        ask = paused.lifecycle._ask
+        ask = paused.broker.lifecycle._ask
 
         epoch = paused.broker_epoch
         hold = asyncio.Event()
@@ -109,15 +114,17 @@ def test_a_broker_that_was_silent_finds_itself_fenced_and_comes_back(tmp_path: P
             await hold.wait()
             return await ask(request, **options)
 
-        paused.lifecycle._ask = held
+        paused.broker.lifecycle._ask = held
         image = cluster.active.metadata
         await until(lambda: image.image.brokers[paused.node_id].fenced)
-        await until(lambda: paused.node_id not in leaders(cluster.active, "t"))
+        await until(
+            lambda: any(paused.node_id not in leaders(node, "t") for node in active(cluster))
+        )
         hold.set()
         await until(lambda: not image.image.brokers[paused.node_id].fenced)
-        await until(lambda: not paused.lifecycle.is_fenced)
+        await until(lambda: not paused.broker.lifecycle.is_fenced)
         assert paused.broker_epoch == epoch
-        await until(lambda: in_sync(cluster.active, "t", {1, 2, 3}))
+        await until(lambda: any(in_sync(node, "t", {1, 2, 3}) for node in active(cluster)))
 
     with_cluster(tmp_path, test)
 

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from ottla.broker.lifecycle import IdTaken, Lifecycle
-from ottla.broker.registration import NOT_CLEAN, Identity, common_epoch
-from ottla.metadata.image import Endpoint, MetadataImage
+from ottla.broker.membership.lifecycle import IdTaken, Lifecycle
+from ottla.broker.membership.registration import NOT_CLEAN, Identity, common_epoch
+from ottla.broker.metadata.image import Endpoint, MetadataImage
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.broker_heartbeat import (
     BrokerHeartbeatRequest,

@@ -8,9 +8,9 @@ from typing import Any
 
 import pytest
 
-from ottla.broker import controller_link
-from ottla.broker.controller_link import ControllerLink, says_not_controller
-from ottla.peers.peers import PeerError
+from ottla.broker.membership import controller_link
+from ottla.broker.membership.controller_link import ControllerLink, says_not_controller
+from ottla.broker.peers.peers import PeerError
 from ottla.protocol.errors import ErrorCode, KafkaError
 from ottla.protocol.messages.broker_heartbeat import (
     BrokerHeartbeatRequest,

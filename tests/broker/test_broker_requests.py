@@ -8,11 +8,14 @@ from typing import Any
 
 import pytest
 
-from ottla.broker import controller_requests
-from ottla.broker.controller_requests import ASSIGNMENTS_PER_REQUEST_MAX, ControllerRequests
+from ottla.broker.membership import controller_requests
+from ottla.broker.membership.controller_requests import (
+    ASSIGNMENTS_PER_REQUEST_MAX,
+    ControllerRequests,
+)
+from ottla.broker.metadata.delta import MetadataDelta
+from ottla.broker.metadata.image import MetadataImage, TopicImage
 from ottla.config.broker import BrokerConfig
-from ottla.metadata.delta import MetadataDelta
-from ottla.metadata.image import MetadataImage, TopicImage
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.assign_replicas_to_dirs import (
     AssignReplicasToDirsRequest,

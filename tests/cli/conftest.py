@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import signal
+from collections.abc import Iterator
+
 import pytest
 from cli_tools import Run, call, execute
 
@@ -18,3 +21,11 @@ def program(bootstrap: str) -> Run:
     return lambda *arguments, stdin=b"": execute(
         *arguments, stdin=stdin, environment={"OTTLA_BOOTSTRAP": bootstrap}
     )
+
+
+@pytest.fixture
+def hangs_up() -> Iterator[None]:
+    """Children end on SIGHUP, also where the tests themselves run under `nohup`."""
+    before = signal.signal(signal.SIGHUP, signal.SIG_DFL)
+    yield
+    signal.signal(signal.SIGHUP, before)

@@ -132,10 +132,10 @@ def test_offsets_tell_both_ends_and_a_time(ottla: Run, produced: str) -> None:
 
 
 def test_records_are_deleted_up_to_an_offset_or_a_time(ottla: Run, produced: str) -> None:
-    cut = ottla("topics", "delete-records", produced, "--before", "@3500", "--json").json
+    cut = ottla("topics", "delete-records", "--yes", produced, "--before", "@3500", "--json").json
     assert [(row["partition"], row["earliest"]) for row in cut] == [(0, 3), (1, 0)]
     assert b"".join(consumed(ottla, produced)) == b"3456789"
-    ottla("topics", "delete-records", produced, "-p", 0, "--before", "end")
+    ottla("topics", "delete-records", "--yes", produced, "-p", 0, "--before", "end")
     assert consumed(ottla, produced) == []
 
 
@@ -202,7 +202,64 @@ def test_a_follower_whose_cluster_is_gone_says_so_after_a_while(
     broker = fresh_broker()
     execute("produce", topic, "--bootstrap", broker.address, stdin=b"before\n")
     follower = subprocess.Popen(
-        [PROGRAM, "consume", topic, "--bootstrap", broker.address, "--timeout-ms", "1000"],
+        [PROGRAM, "consume", topic, "-b", broker.address, "-X", "default.api.timeout.ms=1000"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    try:
+        assert follower.stdout is not None
+        assert follower.stdout.readline() == b"before\n"
+        broker.kill()
+        _, err = follower.communicate(timeout=30)
+    finally:
+        follower.kill()
+    assert follower.returncode == 1
+    assert f"cannot connect to {broker.address}" in err.decode()
+
+
+@pytest.mark.parametrize("member", [(), ("--group", "idlers")], ids=["alone", "group"])
+def test_a_follower_ends_when_no_record_has_come_for_its_timeout(
+    ottla: Run, program: Run, topic: str, member: tuple[str, ...]
+) -> None:
+    """Kafka's console consumer ends so: with 0, and with the number of records on stderr."""
+    program("produce", topic, stdin=b"one\ntwo\n")
+    read = ottla("consume", topic, "--timeout-ms", 5_000, *member)
+    assert (read.code, read.out) == (0, b"one\ntwo\n")
+    assert "No record arrived within --timeout-ms; 2 record(s) printed." in read.err
+    if member:
+        assert ottla("groups", "describe", "idlers", "--json").json[0]["lag"] == 0
+
+
+def test_a_record_lets_a_follower_wait_for_the_next_one_anew(
+    bootstrap: str, ottla: Run, topic: str, tmp_path: Path
+) -> None:
+    (tmp_path / "line").write_text("again\n")
+    ottla("produce", topic, "--file", tmp_path / "line")
+    follower = subprocess.Popen(
+        [PROGRAM, "consume", topic, "--bootstrap", bootstrap, "--timeout-ms", "5000"],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+    )
+    try:
+        assert follower.stdout is not None
+        for _ in range(2):  # together longer than the timeout
+            assert follower.stdout.readline() == b"again\n"
+            time.sleep(3)
+            ottla("produce", topic, "--file", tmp_path / "line")
+        out, err = follower.communicate(timeout=30)
+    finally:
+        follower.kill()
+    assert (follower.returncode, out) == (0, b"again\n")
+    assert b"3 record(s) printed." in err
+
+
+def test_a_timeout_while_the_cluster_is_gone_is_an_error(
+    fresh_broker: MakeBroker, topic: str
+) -> None:
+    broker = fresh_broker()
+    execute("produce", topic, "--bootstrap", broker.address, stdin=b"before\n")
+    follower = subprocess.Popen(
+        [PROGRAM, "consume", topic, "--bootstrap", broker.address, "--timeout-ms", "3000"],
         stdout=subprocess.PIPE,
         stderr=subprocess.PIPE,
     )
@@ -315,7 +372,7 @@ def test_a_broker_that_is_not_there_is_named_with_what_to_do() -> None:
 
 def test_a_file_that_is_not_there_is_named(ottla: Run, topic: str, tmp_path: Path) -> None:
     outcome = ottla("produce", topic, "--file", tmp_path / "none")
-    assert outcome.code == 1
+    assert outcome.code == 2
     assert str(tmp_path / "none") in outcome.err
 
 
@@ -345,3 +402,12 @@ def test_every_command_helps(command: str) -> None:
 
 def test_a_mistyped_command_gets_a_proposal() -> None:
     assert "topics" in call("topisc").err
+
+
+def test_a_record_for_a_partition_that_does_not_exist_is_named(program: Run, topic: str) -> None:
+    lines = b'{"value": "a", "partition": 0}\n{"value": "b", "partition": 7}\n'
+    refused = program("produce", topic, "--format", "json", stdin=lines)
+    assert refused.code == 1
+    assert f"record 2: topic '{topic}' has no partition 7; 1 record(s) before it were sent" in (
+        refused.err
+    )

@@ -11,12 +11,12 @@ import pytest
 from bench.brokers import Ottla
 from cli_tools import Run, call
 
-from ottla.cli.dump.contents import plain
+from ottla.broker.storage.producers.snapshot import SnapshotEntry, encode_snapshot
+from ottla.cli.logs.dump.contents import plain
 from ottla.protocol.messages.metadata import MetadataResponse, MetadataResponseTopic
 from ottla.records.builder import build_batch
 from ottla.records.control import end_txn_marker
 from ottla.records.record import Record
-from ottla.storage.producer_snapshot import SnapshotEntry, encode_snapshot
 
 SEGMENT = "00000000000000000000.log"
 

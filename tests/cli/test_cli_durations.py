@@ -5,7 +5,8 @@ from __future__ import annotations
 import pytest
 import typer
 
-from ottla.cli.durations import human_duration, parse_duration_ms
+from ottla.cli.durations import parse_duration_ms
+from ottla.durations import in_short
 
 
 @pytest.mark.parametrize(
@@ -44,4 +45,4 @@ def test_anything_else_is_refused_with_an_example(text: str) -> None:
     ],
 )
 def test_people_read_two_units_at_most(duration_ms: int, expected: str) -> None:
-    assert human_duration(duration_ms) == expected
+    assert in_short(duration_ms) == expected

@@ -17,6 +17,7 @@ NOW_MS = 1_700_000_000_000
         ("Beginning", Moment("earliest")),
         ("latest", Moment("latest")),
         ("end", Moment("latest")),
+        ("max-timestamp", Moment("max-timestamp")),
         ("0", Moment("offset", 0)),
         ("123", Moment("offset", 123)),
         ("-10", Moment("tail", 10)),

@@ -8,8 +8,15 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ottla.cli.reassign_plan import BadPlan, Placement, as_json, changes, from_json, make_plan
-from ottla.cli.reassign_work import Copied, progress_of, throttled_replicas
+from ottla.cli.topics.reassign_plan import (
+    BadPlan,
+    Placement,
+    as_json,
+    changes,
+    from_json,
+    make_plan,
+)
+from ottla.cli.topics.reassign_work import Copied, progress_of, throttled_replicas
 from ottla.client.values import TopicPartition
 
 

@@ -9,8 +9,15 @@ import typer
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ottla.cli.record_input import BadInput, LineRules, NewRecord, Splitter, parse_json, parse_line
-from ottla.cli.record_output import as_json, iso_time, renderer, unescape
+from ottla.cli.records.reading import (
+    BadInput,
+    LineRules,
+    NewRecord,
+    Splitter,
+    parse_json,
+    parse_line,
+)
+from ottla.cli.records.writing import as_json, iso_time, json_line, renderer, unescape
 from ottla.records.record import Record
 
 RECORD = Record(7, 1_700_000_000_123, b"k", b"v", (("h", b"1"), ("n", None)))
@@ -100,12 +107,33 @@ def test_a_line_without_its_key_separator_is_named() -> None:
 @pytest.mark.parametrize(
     ("line", "complaint"),
     [
-        (b"{", "line 4 is not JSON"),
+        (b"{", "line 4 is not a JSON object"),
         (b"[1]", "not a JSON object"),
-        (b'{"partition": "x"}', "partition must be a number"),
-        (b'{"timestamp": true}', "timestamp must be a number"),
+        (b'{"value": "a"} x', "there is more behind it, at column 15"),
+        (b'{"value": "a" "key": "b"}', "',' is missing at column 15"),
+        (b'{"value": NaN}', "NaN is not JSON"),
+        (b'{"value": ' + b"[" * 100_000, "not a JSON object"),
+        (b'{"value": "a", "value": "b"}', "it has 'value' twice"),
+        (b'{"amount": 200}', "unknown field 'amount'"),
+        (b'{"vlaue": "x", "kye": "y"}', "unknown fields 'vlaue', 'kye'"),
+        (b'{"value": "x", "Key": "y"}', "unknown field 'Key'"),
+        (b"{}", "no key and no value"),
+        (b'{"partition": 1, "headers": {}}', "no key and no value"),
+        (b'{"value": "x", "partition": "x"}', 'partition must be a whole number from 0, not "x"'),
+        (b'{"value": "x", "partition": -1}', "partition must be a whole number from 0"),
+        (b'{"value": "x", "partition": 2147483648}', "partition must be a whole number"),
+        (b'{"value": "x", "timestamp": true}', "timestamp must be a whole number"),
+        (b'{"value": "x", "timestamp": 1.5}', "timestamp must be a whole number"),
         (b'{"value_base64": "?"}', "value_base64 is not base64"),
-        (b'{"headers": [1]}', "headers must be"),
+        (b'{"value_base64": 5}', "value_base64 is not base64"),
+        (b'{"value": "a", "value_base64": "YQ=="}', "exclude each other"),
+        (b'{"value": "\\ud800"}', "half of a surrogate pair"),
+        (b'{"value": "\xff"}', "not UTF-8"),
+        (b'{"value": "x", "headers": [1]}', "headers must be"),
+        (b'{"value": "x", "headers": "h"}', "headers must be"),
+        (b'{"value": "x", "headers": [{"name": "h", "vlaue": "x"}]}', "unknown field 'vlaue'"),
+        (b'{"value": "x", "headers": [{"value": "x"}]}', "a header has no name"),
+        (b'{"value": "x", "headers": {"h": "1", "h": "2"}}', "headers: it has 'h' twice"),
     ],
 )
 def test_a_bad_json_line_is_named(line: bytes, complaint: str) -> None:
@@ -117,7 +145,57 @@ def test_a_json_value_that_is_no_text_is_sent_as_json() -> None:
     found = parse_json(
         b'{"key": 5, "value": {"a": [1, "\xc3\xbc"]}, "headers": {"h": 1}}', 1, LineRules()
     )
-    assert found == NewRecord(b"5", '{"a":[1,"ü"]}'.encode(), (("h", b"1"),))
+    assert found == NewRecord(b"5", '{"a": [1, "ü"]}'.encode(), (("h", b"1"),))
+
+
+def test_numbers_keep_their_digits() -> None:
+    line = b'{"value": {"amount": 1.10, "id": 12345678901234567890.5}}'
+    found = parse_json(line, 1, LineRules())
+    assert found is not None
+    assert found.value == b'{"amount": 1.10, "id": 12345678901234567890.5}'
+
+
+def test_an_empty_line_is_no_record() -> None:
+    assert parse_json(b" \t", 1, LineRules()) is None
+
+
+def test_what_consume_prints_is_taken_whatever_is_in_it() -> None:
+    """A copy by `consume --json | produce --format json`, of all that a record can hold."""
+    for record in (
+        Record(5, 9, b"k", b"v", (("h", b"1"), ("h", None))),
+        Record(5, -1, None, None, ()),
+        Record(5, 0, b"\xff", b"\xfe\x00", (("\u202e", b"\xff"),)),
+        Record(5, 9, b"5", b'[1, {"a": "\xc2\x9b"}]', ()),
+        Record(5, 9, b"5", b'{"a":\n 1e999}', ()),
+    ):
+        found = parse_json(json_line("t", 3, record, False), 1, LineRules())
+        stamp = None if record.timestamp < 0 else record.timestamp
+        assert found == NewRecord(record.key, record.value, record.headers, 3, stamp)
+
+
+@pytest.mark.parametrize(
+    ("value", "shown"),
+    [
+        (b'{"a": 1.10}', '{"a": 1.10}'),
+        (b" [1,\n 2] ", "[1,  2]"),
+        (b"5", '"5"'),
+        (b'"x"', '"\\"x\\""'),
+        (b"null", '"null"'),
+        (b"{no}", '"{no}"'),
+        (b"[NaN]", '"[NaN]"'),
+        (b'{"a": "\xc2\x9b"}', '{"a": "\\u009b"}'),
+        (None, "null"),
+    ],
+)
+def test_json_objects_and_lists_are_shown_as_such_and_nothing_else(
+    value: bytes | None, shown: str
+) -> None:
+    record = Record(1, 2, b'{"k":1}', value, ())
+    line = json_line("t", 0, record, True).decode()
+    assert f'"value":{shown},' in line
+    assert json.loads(line)["key"] == '{"k":1}'
+    as_text = json.loads(json_line("t", 0, record, False))
+    assert as_text["value"] == (None if value is None else value.decode())
 
 
 def test_options_fill_in_what_a_json_line_leaves_out() -> None:

@@ -2,49 +2,21 @@
 
 from __future__ import annotations
 
-import re
+import os
 import signal
 import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator
-from contextlib import contextmanager
+import tomllib
 from pathlib import Path
 
 import pytest
-from cli_tools import PROGRAM, call, execute
+from cli_tools import PROGRAM, call, eventually, execute, started
 
 from ottla.cli.start import UsageError, gathered, listener_settings
 
 pytestmark = pytest.mark.ottla_only
-
-READY = re.compile(
-    r"Ottla (?P<version>\S+) ready in (?P<seconds>\d+\.\d\d) s: "
-    r"(?P<places>\S+:\d+(, \S+:\d+)*), data in (?P<folder>.+)\n"
-)
-
-
-@contextmanager
-def started(*arguments: object, cwd: Path) -> Iterator[tuple[subprocess.Popen[str], re.Match[str]]]:
-    """A broker and its ready line; it is ended afterwards."""
-    process = subprocess.Popen(
-        [PROGRAM, "start", *(str(each) for each in arguments)],
-        stdout=subprocess.PIPE,
-        stderr=subprocess.PIPE,
-        cwd=cwd,
-        text=True,
-    )
-    try:
-        assert process.stdout is not None
-        line = process.stdout.readline()
-        ready = READY.fullmatch(line)
-        assert ready, line + (process.stderr.read() if process.stderr and not line else "")
-        yield process, ready
-    finally:
-        if process.poll() is None:
-            process.send_signal(signal.SIGINT)
-        process.communicate(timeout=20)
 
 
 def test_the_ready_line_tells_address_folder_and_time(tmp_path: Path) -> None:
@@ -59,12 +31,75 @@ def test_the_ready_line_tells_address_folder_and_time(tmp_path: Path) -> None:
         assert process.wait(20) == 0
 
 
-@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM])
+@pytest.mark.usefixtures("hangs_up")
+@pytest.mark.parametrize("number", [signal.SIGINT, signal.SIGTERM, signal.SIGHUP])
 def test_a_signal_ends_it_cleanly(tmp_path: Path, number: signal.Signals) -> None:
     with started("--listener", "127.0.0.1:0", cwd=tmp_path) as (process, _):
         process.send_signal(number)
         assert process.wait(20) == 0
     assert (tmp_path / "data" / ".kafka_cleanshutdown").exists()
+
+
+def test_a_broker_under_nohup_outlives_its_terminal(tmp_path: Path) -> None:
+    before = signal.signal(signal.SIGHUP, signal.SIG_IGN)  # what nohup does, and children inherit
+    try:
+        with started("--listener", "127.0.0.1:0", cwd=tmp_path) as (process, ready):
+            process.send_signal(signal.SIGHUP)
+            assert call("cluster", "--bootstrap", ready["places"]).code == 0
+            process.send_signal(signal.SIGTERM)
+            assert process.wait(20) == 0
+    finally:
+        signal.signal(signal.SIGHUP, before)
+
+
+@pytest.mark.parametrize("arguments", [("start",), ("start", "--nodes", "3"), ("topics", "list")])
+def test_an_interrupt_while_modules_are_imported_ends_it_without_a_traceback(
+    tmp_path: Path, arguments: tuple[str, ...]
+) -> None:
+    """Slowed down by a module that waits, as imports do on a cold disk."""
+    (tmp_path / "typer.py").write_text(_SLOW_MODULE)
+    (tmp_path / "uvloop.py").write_text(_SLOW_MODULE)
+    (tmp_path / "argparse.py").write_text(_SLOW_MODULE)
+    process = subprocess.Popen(
+        [PROGRAM, *arguments],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        cwd=tmp_path,
+        env={**os.environ, "PYTHONPATH": str(tmp_path)},
+        text=True,
+    )
+    eventually((tmp_path / "importing").exists)
+    process.send_signal(signal.SIGINT)
+    out, errors = process.communicate(timeout=20)
+    assert (out, errors, process.returncode) == ("", "", -signal.SIGINT)
+
+
+@pytest.mark.parametrize("module", ["ottla", "ottla.cli.main"])
+def test_ctrl_c_while_the_package_is_imported_ends_the_command_without_a_traceback(
+    module: str,
+) -> None:
+    project = tomllib.loads((Path(__file__).parents[2] / "pyproject.toml").read_text())
+    entry, _, function = project["project"]["scripts"]["ottla"].partition(":")
+    # As the script that pip writes, with a Ctrl-C when the import reaches `module`.
+    script = f"""
+import sys
+class Interrupting:
+    def find_spec(self, name, *_):
+        if name == {module!r}:
+            raise KeyboardInterrupt
+sys.meta_path.insert(0, Interrupting())
+from {entry} import {function}
+sys.exit({function}())
+"""
+    ended = subprocess.run([sys.executable, "-c", script], capture_output=True, text=True)
+    assert (ended.stdout, ended.stderr, ended.returncode) == ("", "", 130)
+
+
+_SLOW_MODULE = """\
+import pathlib, time
+pathlib.Path("importing").touch()
+time.sleep(20)
+"""
 
 
 def test_several_listeners_are_served(tmp_path: Path) -> None:

@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+import asyncio
+import fcntl
 import os
+import pty
 import re
 import signal
 import socket
 import subprocess
+import termios
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -16,8 +20,8 @@ from typing import Any
 import pytest
 from cli_tools import PROGRAM, Outcome, call, eventually, execute
 
-from ottla.cli.child_node import LINE_BYTES_MAX, ChildNode, Lines, reason_of
-from ottla.cli.nodes_folder import (
+from ottla.cli.nodes.child_node import LINE_BYTES_MAX, ChildNode, Lines, reason_of
+from ottla.cli.nodes.folder import (
     FolderUnusable,
     client_addresses,
     node_settings,
@@ -27,7 +31,7 @@ from ottla.cli.nodes_folder import (
     without,
     write_settings,
 )
-from ottla.cli.start_nodes import RESTART_PAUSES_S, STEADY_S, Restarts
+from ottla.cli.nodes.start import HEALTHY_S, RESTART_PAUSES_S, Restarts
 
 pytestmark = pytest.mark.ottla_only
 
@@ -109,6 +113,7 @@ def test_a_cluster_starts_survives_a_death_and_ends_properly(tmp_path: Path) -> 
         os.kill(before[0], signal.SIGKILL)
         eventually(lambda: "node 1 killed by SIGKILL" in running.errors)
         eventually(lambda: len(set(running.children()) - set(before)) == 1)
+        eventually(lambda: call("cluster", "-b", running.places[0]).code == 0, 20)
         eventually(lambda: all(not one["fenced"] for one in running.cluster()["brokers"]), 20)  # type: ignore[attr-defined]
         assert len(running.cluster()["brokers"]) == 3  # type: ignore[arg-type]
         ended = running.children()
@@ -119,6 +124,54 @@ def test_a_cluster_starts_survives_a_death_and_ends_properly(tmp_path: Path) -> 
         assert not any(Path(f"/proc/{pid}").exists() for pid in ended)
     for number in (1, 2, 3):
         assert (tmp_path / "data" / f"node{number}" / ".kafka_cleanshutdown").exists()
+
+
+@pytest.mark.skipif(not Path("/proc/self").exists(), reason="looks at /proc")
+@pytest.mark.parametrize("whom", ["the command", "every process"])
+def test_a_whole_cluster_stops_quickly_and_says_nothing_alarming(tmp_path: Path, whom: str) -> None:
+    with three_nodes(tmp_path, "--listener", "127.0.0.1:0", "--log-level", "info") as running:
+        created = call("topics", "create", "t", "--partitions", "6", "-b", running.places[0])
+        assert created.code == 0
+        pids = [running.process.pid]
+        before = len(running.errors)
+        if whom == "every process":
+            pids = [*running.children(), *pids]
+        began = time.monotonic()
+        for pid in pids:
+            os.kill(pid, signal.SIGTERM)
+        assert running.process.wait(60) == 0, running.errors
+        taken_s = time.monotonic() - began
+        said = running.errors[before:]
+    assert not re.search(r"WARNING|ERROR|CRITICAL|Traceback|led by -1", said), said
+    assert taken_s < 5, said
+
+
+@pytest.mark.usefixtures("hangs_up")
+@pytest.mark.skipif(not Path("/proc/self").exists(), reason="looks at /proc")
+def test_a_terminal_that_closes_ends_all_nodes_properly(tmp_path: Path) -> None:
+    ours, theirs = pty.openpty()
+    process = subprocess.Popen(
+        [PROGRAM, "start", "--nodes", "3", "--data", str(tmp_path), "--listener", "127.0.0.1:0"],
+        stdin=theirs,
+        stdout=theirs,
+        stderr=theirs,
+        start_new_session=True,
+        preexec_fn=lambda: fcntl.ioctl(0, termios.TIOCSCTTY, 0),
+    )
+    os.close(theirs)
+    try:
+        said = ""
+        while "ready in" not in said:
+            said += os.read(ours, 10_000).decode()
+        listed = Path(f"/proc/{process.pid}/task/{process.pid}/children").read_text()
+        os.close(ours)  # the kernel tells the session that its terminal is gone
+        assert process.wait(60) == 0
+        assert not any(Path(f"/proc/{pid}").exists() for pid in listed.split())
+    finally:
+        process.kill()  # its nodes end with it
+        process.wait()
+    for number in (1, 2, 3):
+        assert (tmp_path / f"node{number}" / ".kafka_cleanshutdown").exists()
 
 
 def test_a_restart_finds_the_same_cluster(tmp_path: Path) -> None:
@@ -206,8 +259,33 @@ def test_pauses_grow_until_a_node_is_left_alone() -> None:
     restarts = Restarts()
     assert [restarts.after(1.0) for _ in RESTART_PAUSES_S] == list(RESTART_PAUSES_S)
     assert restarts.after(1.0) is None
-    steady = Restarts()
-    assert [steady.after(STEADY_S) for _ in range(20)] == [RESTART_PAUSES_S[0]] * 20
+    healthy = Restarts()
+    assert [healthy.after(HEALTHY_S) for _ in range(20)] == [RESTART_PAUSES_S[0]] * 20
+
+
+def test_a_node_that_was_ready_in_between_is_started_again_after_the_first_pause() -> None:
+    restarts = Restarts()
+    assert [restarts.after(0.0), restarts.after(3.0)] == [1.0, 2.0]
+    assert restarts.after(19.0) == 1.0
+    assert restarts.after(0.0) == 2.0
+
+
+@pytest.mark.parametrize(("first_line", "healthy_s"), [("Ottla 1 ready in 0.1 s", 19), ("no", 0)])
+def test_a_node_is_healthy_from_its_ready_line_on(
+    tmp_path: Path, first_line: str, healthy_s: float
+) -> None:
+    now = 100.0
+
+    def said(number: int, line: str) -> None:
+        nonlocal now
+        if line == "later":
+            now += 19
+
+    child = ChildNode(1, tmp_path / "none.properties", [], said, lambda: now)
+    child._command = ["/bin/sh", "-c", f"echo '{first_line}'; echo later"]
+    assert child.healthy_s == 0
+    asyncio.run(child.run())
+    assert child.healthy_s == healthy_s
 
 
 def test_reasons_are_in_words() -> None:
@@ -228,7 +306,9 @@ def test_lines_come_out_whole_and_bounded() -> None:
 def test_a_signal_to_a_node_that_has_just_ended_does_not_change_its_exit_code(
     tmp_path: Path,
 ) -> None:
-    child = ChildNode(1, tmp_path / "none.properties", [], lambda number, line: None)
+    child = ChildNode(
+        1, tmp_path / "none.properties", [], lambda number, line: None, time.monotonic
+    )
     process: Any = subprocess.Popen(["/bin/sh", "-c", "exit 3"])
     os.waitid(os.P_PID, process.pid, os.WEXITED | os.WNOWAIT)  # it has ended: nobody was told yet
     child._process = process
@@ -249,17 +329,19 @@ def test_a_broker_is_added_and_one_retired_while_the_cluster_runs(tmp_path: Path
             return call(*arguments, environment=environment)
 
         run("topics", "create", "orders", "-p", 2, "-r", 3)
-        early = call("cluster", "retire", 1, "--data", data)
+        early = call("cluster", "retire", 1, "--yes", "--data", data)
         assert "add 1 first" in " ".join(early.err.replace("│", " ").split())
         added = call("cluster", "add-node", "--data", data, "--json")  # its address: by the folder
         assert added.json == {"added": 4}
-        keeps = run("cluster", "retire", 1, "--data", data)
+        keeps = run("cluster", "retire", 1, "--yes", "--data", data)
         assert keeps.code == 2
         assert "topics reassign orders --brokers 2,3,4 --execute" in " ".join(
             keeps.err.replace("│", " ").split()
         )
         assert run("topics", "reassign", "orders", "--brokers", "2,3,4", "--execute").code == 0
-        assert call("cluster", "retire", 1, "--data", data, "--json").json == {"retired": 1}
+        assert call("cluster", "retire", 1, "--yes", "--data", data, "--json").json == {
+            "retired": 1
+        }
         assert [one["id"] for one in run("cluster", "--json").json["brokers"]] == [2, 3, 4]
         assert "node 1 retires as a broker and only votes from now on" in running.errors
 
@@ -288,7 +370,7 @@ def test_a_node_that_does_not_vote_is_not_started_once_it_has_retired(tmp_path: 
 
 def test_only_the_folder_of_the_same_cluster_is_changed(tmp_path: Path, bootstrap: str) -> None:
     prepare(tmp_path, 3, 9092)
-    other = call("cluster", "retire", 1, "--data", tmp_path, "-b", bootstrap)
+    other = call("cluster", "retire", 1, "--yes", "--data", tmp_path, "-b", bootstrap)
     assert other.code == 2
     assert f"{bootstrap} leads to" in " ".join(other.err.replace("│", " ").split())
     none = call("cluster", "add-node", "--data", tmp_path / "nothing", "-b", bootstrap)

@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
+import shutil
 from pathlib import Path
 
 import pytest
 from bench.brokers import run_java
 from cli_tools import call, execute
 
-from ottla.metadata.bootstrap import read_bootstrap
+from ottla.broker.metadata.bootstrap import read_bootstrap
+from ottla.broker.storage.dirs.meta_properties import read_meta_properties
 from ottla.protocol.metadata_records.feature_level_record import FeatureLevelRecord
 from ottla.protocol.uuids import from_text
 from ottla.runtime.os_disk import OsDisk
-from ottla.storage.meta_properties import read_meta_properties
 
 pytestmark = pytest.mark.ottla_only
 
@@ -129,11 +130,13 @@ def test_features_have_levels(tmp_path: Path) -> None:
         ("transaction.version=two", "the level is a number"),
         ("no.such=1", "not one of eligible.leader.replicas.version, group.version, kraft.version"),
         ("kraft.version=0", "leave it out"),
+        ("share.version=1", "Ottla does not have it; give share.version=0"),
     ):
         outcome = call(*options, wrong)
         assert outcome.code == 1
         assert words in outcome.err
-    assert call(*options, "transaction.version=1").code == 0
+    served = ("transaction.version=1", "--feature", "share.version=0")
+    assert call(*options, *served).code == 0
     wanted = FeatureLevelRecord(name="transaction.version", feature_level=1)
     assert wanted in read_bootstrap(OsDisk(), f"{tmp_path}/a")
 
@@ -173,6 +176,25 @@ def test_kafka_reads_what_was_formatted(tmp_path: Path, kafka_libs: Path) -> Non
         dumped = run_java(kafka_libs, decoder, "--cluster-metadata-decoder", "--files", place)
         assert "SnapshotFooter" in dumped.stdout
         assert "isvalid: false" not in dumped.stdout
+
+
+def test_a_folder_that_kafka_formatted_for_share_groups_is_refused_with_how_to_format(
+    tmp_path: Path, kafka_libs: Path
+) -> None:
+    ports = "PLAINTEXT://127.0.0.1:0,CONTROLLER://127.0.0.1:0"
+    file = properties(tmp_path, log_dirs=f"{tmp_path}/a", listeners=ports)
+    tool = ("kafka.tools.StorageTool", "format", "--standalone", "-t", CLUSTER, "-c", str(file))
+    run_java(kafka_libs, *tool)
+    refused = execute("start", "-c", file)
+    assert refused.code == 1
+    (line,) = refused.err.splitlines()
+    assert "has share.version=1, streams.version=1, which Ottla does not support" in line
+    options = "--feature share.version=0 --feature streams.version=0"
+    assert line.endswith(f"format ... {options}")
+    shutil.rmtree(tmp_path / "a")
+    run_java(kafka_libs, *tool, *options.split())
+    names = {each.name for each in read_bootstrap(OsDisk(), f"{tmp_path}/a")}  # type: ignore[attr-defined]
+    assert "metadata.version" in names
 
 
 def test_a_controller_among_others_does_not_start_unformatted(tmp_path: Path) -> None:

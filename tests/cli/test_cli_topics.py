@@ -5,6 +5,9 @@ from __future__ import annotations
 import pytest
 from cli_tools import Run, eventually
 
+from ottla.cli.topics.output import print_topic, replica_range
+from ottla.client.network.metadata import Partition, Topic
+
 
 def test_a_topic_is_created_listed_described_and_deleted(ottla: Run, topic: str) -> None:
     made = ottla("topics", "create", topic, "-p", 3, "-c", "retention.ms=1000", "--json").json
@@ -16,7 +19,7 @@ def test_a_topic_is_created_listed_described_and_deleted(ottla: Run, topic: str)
     assert [p["partition"] for p in described["partitions"]] == [0, 1, 2]
     assert all(p["leader"] in p["in_sync"] for p in described["partitions"])
     assert all(p["eligible_leader_replicas"] == [] for p in described["partitions"])
-    assert ottla("topics", "delete", topic).code == 0
+    assert ottla("topics", "delete", topic, "--yes").code == 0
     eventually(lambda: topic not in ottla("topics", "list", "--names").text.split())
 
 
@@ -28,6 +31,22 @@ def test_tables_show_people_the_same(ottla: Run, topic: str) -> None:
     described = ottla("topics", "describe", topic).text
     assert "2 partition(s)" in described
     assert "in sync" in described
+
+
+@pytest.mark.parametrize(
+    ("replicas", "shown"), [([3, 3], 3), ([3, 2], "2-3"), ([1, 2, 3], "1-3"), ([], 0)]
+)
+def test_partitions_that_differ_in_replicas_are_told_as_a_range(
+    replicas: list[int], shown: int | str, capsys: pytest.CaptureFixture[str]
+) -> None:
+    parts = tuple(
+        Partition(index, 1, 0, tuple(range(1, count + 1)), (1,), ())
+        for index, count in enumerate(replicas)
+    )
+    topic = Topic("t", bytes(16), False, parts)
+    assert replica_range(topic) == shown
+    print_topic(topic, parts, {})
+    assert f"replication factor {shown}\n" in capsys.readouterr().out
 
 
 def test_an_existing_topic_is_an_error_unless_it_is_excused(ottla: Run, topic: str) -> None:
@@ -96,16 +115,16 @@ def test_missing_topics_are_named(ottla: Run, topic: str) -> None:
     described = ottla("topics", "describe", topic)
     assert described.code == 1
     assert f"ottla topics create {topic}" in described.err
-    deleted = ottla("topics", "delete", topic)
+    deleted = ottla("topics", "delete", topic, "--yes")
     assert (deleted.code, topic in deleted.err) == (1, True)
-    assert ottla("topics", "delete", topic, "--if-exists").code == 0
+    assert ottla("topics", "delete", topic, "--if-exists", "--yes").code == 0
 
 
 def test_one_missing_topic_does_not_keep_the_others_from_being_deleted(
     ottla: Run, topic: str
 ) -> None:
     ottla("topics", "create", topic)
-    outcome = ottla("topics", "delete", f"{topic}.missing", topic, "--json")
+    outcome = ottla("topics", "delete", f"{topic}.missing", topic, "--json", "--yes")
     assert outcome.code == 1
     assert {entry["topic"]: entry["deleted"] for entry in outcome.json} == {
         topic: True,

@@ -58,7 +58,7 @@ def state(ottla: Run, name: str) -> str:
 def test_a_transaction_is_aborted_by_its_id(
     ottla: Run, topic: str, open_producer: Producer
 ) -> None:
-    aborted = ottla("transactions", "abort", topic, "--json")
+    aborted = ottla("transactions", "abort", "--yes", topic, "--json")
     assert aborted.code == 0
     assert aborted.json["transactional_id"] == topic
     assert state(ottla, topic) == "Empty"
@@ -106,7 +106,7 @@ def test_an_unknown_state_is_an_error(ottla: Run) -> None:
     ],
 )
 def test_what_to_abort_must_be_named_one_way(ottla: Run, arguments: tuple[str, ...]) -> None:
-    assert ottla("transactions", "abort", *arguments).code == 2
+    assert ottla("transactions", "abort", "--yes", *arguments).code == 2
 
 
 def test_a_transaction_that_its_coordinator_knows_does_not_hang(
@@ -133,10 +133,10 @@ def test_a_hanging_transaction_is_found_and_aborted(
     assert (found["partition"], found["open_since_offset"]) == (1, 0)
     assert found["transactional_id"] is None
     where = ("--topic", topic, "--partition", 1)
-    wrong = ottla("transactions", "abort", *where, "--start-offset", 5)
+    wrong = ottla("transactions", "abort", "--yes", *where, "--start-offset", 5)
     assert wrong.code == 2
     assert "there: 0" in wrong.err
-    assert ottla("transactions", "abort", *where, "--start-offset", 0).code == 0
+    assert ottla("transactions", "abort", "--yes", *where, "--start-offset", 0).code == 0
     assert ottla(*look).json == []
 
 
@@ -167,7 +167,7 @@ def write_without_a_coordinator(bootstrap: str, topic: str, partition: int) -> N
 
 
 def test_an_id_that_nobody_used_is_not_aborted_and_not_made(ottla: Run, topic: str) -> None:
-    refused = ottla("transactions", "abort", f"{topic}.missing")
+    refused = ottla("transactions", "abort", "--yes", f"{topic}.missing")
     assert (refused.code, f"{topic}.missing" in refused.err) == (1, True)
     listed = ottla("transactions", "list", "--json").json
     assert f"{topic}.missing" not in {entry["transactional_id"] for entry in listed}

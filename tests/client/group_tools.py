@@ -8,7 +8,7 @@ from contextlib import asynccontextmanager
 from typing import Any
 
 from ottla.client.consumer.consumer import Consumer
-from ottla.client.consumer.rebalance_listener import RebalanceListener
+from ottla.client.consumer.groups.rebalance_listener import RebalanceListener
 from ottla.client.values import TopicPartition
 
 WAIT_S = 20.0
@@ -75,7 +75,7 @@ class Member:
         """As a process does that is killed: without a word."""
         await self.rest()
         core = self.consumer._running()
-        core.membership._stop()  # type: ignore[attr-defined]
+        core.membership.stop()  # type: ignore[attr-defined]
         core.cluster.close()
 
     async def _poll(self) -> None:

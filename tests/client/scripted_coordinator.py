@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 from scripted_broker import ScriptedBroker
 
 from ottla.client.network.cluster import Cluster
-from ottla.client.producer.transaction_manager import TransactionManager
+from ottla.client.producer.transactions.manager import TransactionManager
 from ottla.client.settings.base import settings_from
 from ottla.client.settings.producer import ProducerSettings
 from ottla.client.values import TopicPartition
@@ -218,7 +218,7 @@ class Stage(NamedTuple):
         """Ask as a sender does, until the answer stays."""
         for _ in range(20):
             self.outbox.woken.clear()
-            if self.manager.admits(partition):
+            if self.manager.keeper.admits(partition):
                 return True
             try:
                 await asyncio.wait_for(self.outbox.woken.wait(), 0.2)

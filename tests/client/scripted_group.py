@@ -12,7 +12,7 @@ from typing import Any
 from group_tools import Diary
 from scripted_cluster import ScriptedCluster
 
-from ottla.client.consumer.membership import make_membership
+from ottla.client.consumer.groups.membership import make_membership
 from ottla.client.consumer.subscriptions import Subscriptions
 from ottla.client.network.cluster import Cluster
 from ottla.client.settings.base import settings_from
@@ -204,7 +204,7 @@ class Stage:
 
     async def attend_until(self, condition: Any, wait_s: float = 5.0) -> None:
         for _ in range(round(wait_s / 0.01)):
-            if self.membership.needs_attention:
+            if self.membership.attention.needed:
                 await self.membership.attend(self.runtime.clock.now() + 0.1)
             if condition():
                 return

@@ -1,6 +1,6 @@
 """Which batches of a fetch a reader of committed records is not given."""
 
-from ottla.client.consumer.aborted import AbortedTransactions
+from ottla.client.consumer.fetching.aborted import AbortedTransactions
 from ottla.records.builder import build_batch
 from ottla.records.control import end_txn_marker
 from ottla.records.header import TRANSACTIONAL_BIT, read_header

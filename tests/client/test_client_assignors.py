@@ -27,7 +27,7 @@ from ottla.client.consumer.assignors.consumer_protocol import (
 from ottla.client.consumer.assignors.named import KNOWN, assignors_of, protocol_of
 from ottla.client.consumer.assignors.sticky_claims import Claim
 from ottla.client.consumer.assignors.user_data import read_previous, write_previous
-from ottla.client.consumer.classic_leader import refuse_moving
+from ottla.client.consumer.groups.classic.leader import refuse_moving
 from ottla.client.errors import BadSetting, IllegalState
 from ottla.client.network.metadata import Broker as Node
 from ottla.client.network.metadata import ClusterView, Partition, Topic

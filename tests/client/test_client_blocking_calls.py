@@ -13,7 +13,7 @@ import time
 import pytest
 
 from ottla.blocking import loop_thread
-from ottla.blocking.admin.admin import Admin
+from ottla.blocking.admin import Admin
 from ottla.blocking.call import Call
 from ottla.client.errors import IllegalState, NoBrokerReachable
 
@@ -136,7 +136,7 @@ def test_a_call_under_way_when_the_thread_ends_is_told() -> None:
 
 FORK = """
 import os, sys
-from ottla.blocking.admin.admin import Admin
+from ottla.blocking.admin import Admin
 from ottla.client.errors import IllegalState
 
 with Admin(bootstrap_servers=sys.argv[1]) as admin:
@@ -163,7 +163,7 @@ def test_a_forked_child_cannot_use_the_clients_of_its_parent(bootstrap: str) -> 
 
 def test_a_program_that_closes_nothing_ends_all_the_same(bootstrap: str) -> None:
     program = (
-        "import sys; from ottla.blocking.admin.admin import Admin; "
+        "import sys; from ottla.blocking.admin import Admin; "
         "admin = Admin(bootstrap_servers=sys.argv[1]); admin.start(); admin.list_topics()"
     )
     done = subprocess.run([sys.executable, "-c", program, bootstrap], timeout=30, check=False)

@@ -14,9 +14,9 @@ import pytest
 from admin_tools import fill
 from bench.brokers import Broker
 
-from ottla.blocking.admin.admin import Admin
+from ottla.blocking.admin import Admin
 from ottla.blocking.consumer import Consumer
-from ottla.client.consumer.rebalance_listener import RebalanceListener
+from ottla.client.consumer.groups.rebalance_listener import RebalanceListener
 from ottla.client.errors import IllegalState, Wakeup
 from ottla.client.values import OffsetAndMetadata, TopicPartition
 

@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 from bench.brokers import Broker
 
-from ottla.blocking.admin.admin import Admin
+from ottla.blocking.admin import Admin
 from ottla.blocking.consumer import Consumer
 from ottla.blocking.producer import Producer
 from ottla.blocking.sent import Sent

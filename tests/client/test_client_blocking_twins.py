@@ -7,15 +7,15 @@ from typing import Any
 
 import pytest
 
-from ottla.blocking.admin.admin import Admin
+from ottla.blocking.admin import Admin
 from ottla.blocking.consumer import Consumer
 from ottla.blocking.producer import Producer
 from ottla.blocking.sent import Sent, SentRows
 from ottla.client.admin.admin import Admin as AsyncAdmin
 from ottla.client.consumer.consumer import Consumer as AsyncConsumer
+from ottla.client.producer.columns.sent_rows import SentRows as AsyncSentRows
 from ottla.client.producer.producer import Producer as AsyncProducer
 from ottla.client.producer.sent import Sent as AsyncSent
-from ottla.client.producer.sent_rows import SentRows as AsyncSentRows
 
 TWINS = [(AsyncAdmin, Admin), (AsyncConsumer, Consumer), (AsyncProducer, Producer)]
 INTERNAL = {"over"}

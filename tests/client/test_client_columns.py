@@ -24,9 +24,9 @@ from ottla.client.errors import (
     TopicMissing,
     Wakeup,
 )
-from ottla.client.producer import batch
+from ottla.client.producer.batching import batch
+from ottla.client.producer.columns.sent_rows import SentRange
 from ottla.client.producer.producer import Producer
-from ottla.client.producer.sent_rows import SentRange
 from ottla.client.values import TopicPartition
 from ottla.records import engine
 from ottla.records.engine import murmur2

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from ottla.client.consumer import column_delivery
-from ottla.client.consumer.column_delivery import ColumnDelivery
-from ottla.client.consumer.fetch_buffer import FetchBuffer
+from ottla.client.consumer.delivery import column_delivery
+from ottla.client.consumer.delivery.column_delivery import ColumnDelivery
+from ottla.client.consumer.fetching.buffer import FetchBuffer
 from ottla.client.consumer.subscriptions import Subscriptions
 from ottla.client.errors import UnreadableBatch
 from ottla.client.metrics import Metrics

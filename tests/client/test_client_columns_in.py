@@ -12,8 +12,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ottla.client.errors import BadColumn
-from ottla.client.producer import arrow_rows
-from ottla.client.producer.arrow_input import (
+from ottla.client.producer.columns import arrow_rows
+from ottla.client.producer.columns.arrow_input import (
     PIECE_BYTES,
     PIECE_ROWS,
     ColumnNames,
@@ -21,7 +21,7 @@ from ottla.client.producer.arrow_input import (
     is_stream,
     pieces_of,
 )
-from ottla.client.producer.arrow_rows import (
+from ottla.client.producer.columns.arrow_rows import (
     ANY_PARTITION,
     RECORD_OVERHEAD_MAX,
     column_buffers,
@@ -30,7 +30,7 @@ from ottla.client.producer.arrow_rows import (
     partitions_of,
     settled,
 )
-from ottla.client.producer.partitioners import StickyChoice
+from ottla.client.producer.routing.partitioners import StickyChoice
 from ottla.records import engine as engine_at_hand
 from ottla.records.engine import PayloadWriter, murmur2
 from ottla.records.payload import decode_records

@@ -6,10 +6,10 @@ import datetime
 
 import pyarrow as pa
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ottla.client.consumer.columns import Run, arrow_batch, arrow_schema, empty_batch
+from ottla.client.consumer.delivery.columns import Run, arrow_batch, arrow_schema, empty_batch
 from ottla.client.values import TopicPartition
 from ottla.records.engine import RecordColumns
 from ottla.records.payload import encode_records
@@ -34,6 +34,7 @@ def columns_of(records: list[Record], headers: bool) -> RecordColumns:
 
 
 @given(rows=some_records, headers=st.booleans())
+@settings(deadline=None)  # the first one imports pyarrow
 def test_every_row_holds_what_its_record_held(rows: list, headers: bool) -> None:
     records = [Record(100 + number, *row) for number, row in enumerate(rows)]
     columns = columns_of(records, headers)

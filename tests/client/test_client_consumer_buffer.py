@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from ottla.client.consumer.delivery import Delivery
-from ottla.client.consumer.fetch_buffer import FetchBuffer
-from ottla.client.consumer.record_decoder import RecordDecoder
+from ottla.client.consumer.delivery.delivery import Delivery
+from ottla.client.consumer.delivery.record_decoder import RecordDecoder
+from ottla.client.consumer.fetching.buffer import FetchBuffer
 from ottla.client.consumer.subscriptions import Subscriptions
 from ottla.client.errors import RecordDeserializationError, UnreadableBatch
 from ottla.client.metrics import Metrics

@@ -6,7 +6,7 @@ import pytest
 
 from ottla.client.consumer.consumer import Consumer
 from ottla.client.consumer.partition_state import EARLIEST, LATEST
-from ottla.client.consumer.reset_policy import ResetPolicy
+from ottla.client.consumer.positions.reset_policy import ResetPolicy
 from ottla.client.errors import BadSetting
 
 DAY_MS = 86_400_000

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-from ottla.client.consumer.fetch_sessions import EPOCH_MAX, Asked, FetchSession
+from ottla.client.consumer.fetching.sessions import Asked, FetchSession
 from ottla.client.values import TopicPartition
 from ottla.protocol.errors import ErrorCode
+from ottla.protocol.fetch_sessions import EPOCH_MAX
 from ottla.protocol.messages.fetch import FetchRequest
 
 A, B = TopicPartition("a", 0), TopicPartition("b", 3)
@@ -103,7 +104,7 @@ def test_a_change_between_names_and_ids_begins_anew() -> None:
 
 def test_epochs_begin_again_at_one() -> None:
     session = opened()
-    session._epoch = EPOCH_MAX
+    session._head.epoch = EPOCH_MAX
     session.answered(0, 77)
     assert request(session, {A: asked(5)}).session_epoch == 1
 

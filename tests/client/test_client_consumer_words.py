@@ -13,7 +13,7 @@ from consumer_tools import create_topic, delete_topic, filled, reader, run, take
 
 from broker_harness import Broker
 from ottla.client.consumer.consumer import Consumer
-from ottla.client.consumer.rebalance_listener import RebalanceListener
+from ottla.client.consumer.groups.rebalance_listener import RebalanceListener
 from ottla.client.errors import IllegalState
 from ottla.client.values import OffsetAndMetadata, TopicPartition
 from ottla.protocol.errors import ErrorCode, KafkaError

@@ -22,7 +22,7 @@ from consumer_tools import (
 )
 from group_tools import PROTOCOLS, Crew, Member, crew, everything, shared, until
 
-from ottla.client.consumer.rebalance_listener import RebalanceListener
+from ottla.client.consumer.groups.rebalance_listener import RebalanceListener
 from ottla.client.errors import CommitFailed
 from ottla.client.values import TopicPartition
 from ottla.protocol.errors import ErrorCode, KafkaError

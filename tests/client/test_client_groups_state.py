@@ -10,10 +10,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ottla.client.consumer import classic_state, new_protocol_state
-from ottla.client.consumer.classic_state import ClassicState, Next
-from ottla.client.consumer.commits_requests import NOBODY
-from ottla.client.consumer.new_protocol_state import NewProtocolState, Phase, Wanted
+from ottla.client.consumer.groups.classic import state as classic_state
+from ottla.client.consumer.groups.classic.state import ClassicState, Next
+from ottla.client.consumer.groups.commit_requests import NOBODY
+from ottla.client.consumer.groups.new_protocol import state as new_protocol_state
+from ottla.client.consumer.groups.new_protocol.state import NewProtocolState, Phase, Wanted
 from ottla.client.errors import CommitFailed, CommitInterrupted
 from ottla.client.settings.consumer import ConsumerSettings
 from ottla.client.values import TopicPartition

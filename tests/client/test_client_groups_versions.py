@@ -7,13 +7,13 @@ from bench.brokers import Broker
 from consumer_tools import filled, run
 from group_tools import PROTOCOLS, crew, everything, shared, until
 
-from ottla.client.consumer.classic_requests import (
+from ottla.client.consumer.groups.classic.requests import (
     heartbeat_request,
     join_request,
     leave_request,
     sync_request,
 )
-from ottla.client.consumer.commits_requests import MemberIdentity
+from ottla.client.consumer.groups.commit_requests import MemberIdentity
 from ottla.client.network import versions
 from ottla.client.settings.consumer import ConsumerSettings
 from ottla.client.values import TopicPartition

@@ -235,8 +235,8 @@ def test_brokers_that_give_no_metadata_for_long_are_forgotten() -> None:
 
         script.hook = refuse
         forgotten = asyncio.Event()
-        cluster.on_change(lambda view: None if view.brokers else forgotten.set())
-        cluster.watch(["t"])
+        cluster.metadata.on_change(lambda view: None if view.brokers else forgotten.set())
+        cluster.metadata.watch(["t"])
         await forgotten.wait()
         assert cluster.open_connection(1) is None
         assert stuck.closed

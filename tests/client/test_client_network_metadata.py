@@ -115,7 +115,7 @@ async def seen(cluster: Cluster, is_so: Callable[[ClusterView], bool]) -> None:
         if is_so(found):
             fits.set()
 
-    undo = cluster.on_change(look)
+    undo = cluster.metadata.on_change(look)
     look(cluster.view)
     await fits.wait()
     undo()
@@ -124,7 +124,7 @@ async def seen(cluster: Cluster, is_so: Callable[[ClusterView], bool]) -> None:
 def test_a_watched_topic_comes_without_being_waited_for() -> None:
     async def work(cluster: Cluster, script: ScriptedCluster) -> None:
         script.topic("t", [1, 1])
-        cluster.watch(["t"])
+        cluster.metadata.watch(["t"])
         await seen(cluster, lambda view: "t" in view.topics)
         assert len(cluster.view.topics["t"].partitions) == 2
 
@@ -134,7 +134,7 @@ def test_a_watched_topic_comes_without_being_waited_for() -> None:
 def test_watched_topics_are_refreshed_when_they_are_old() -> None:
     async def work(cluster: Cluster, script: ScriptedCluster) -> None:
         script.topic("t", [1], epoch=1)
-        cluster.watch(["t"])
+        cluster.metadata.watch(["t"])
         await seen(cluster, lambda view: "t" in view.topics)
         script.topic("t", [2], epoch=2)
         await seen(cluster, lambda view: view.topics["t"].partitions[0].leader == 2)
@@ -145,11 +145,11 @@ def test_watched_topics_are_refreshed_when_they_are_old() -> None:
 def test_many_wishes_for_a_refresh_make_one_request() -> None:
     async def work(cluster: Cluster, script: ScriptedCluster) -> None:
         script.topic("t", [1])
-        cluster.watch(["t"])
+        cluster.metadata.watch(["t"])
         await seen(cluster, lambda view: "t" in view.topics)
         before = script.count(ApiKey.METADATA)
         for _ in range(100):
-            cluster.request_refresh()
+            cluster.metadata.request_refresh()
             await asyncio.sleep(0)
         await asyncio.sleep(0.4)
         assert 1 <= script.count(ApiKey.METADATA) - before <= 2
@@ -161,9 +161,9 @@ def test_a_new_topic_is_asked_for_alone() -> None:
     async def work(cluster: Cluster, script: ScriptedCluster) -> None:
         script.topic("t", [1])
         script.topic("u", [1])
-        cluster.watch(["t"])
+        cluster.metadata.watch(["t"])
         await seen(cluster, lambda view: "t" in view.topics)
-        cluster.watch(["t", "u"])
+        cluster.metadata.watch(["t", "u"])
         await seen(cluster, lambda view: "u" in view.topics)
         asked = [request for _, api, request in script.asked if api is ApiKey.METADATA]
         assert [one.name for one in asked[-1].topics] == ["u"]
@@ -174,11 +174,11 @@ def test_a_new_topic_is_asked_for_alone() -> None:
 
 def test_a_topic_that_is_missing_is_reported_and_asked_for_until_it_is_there() -> None:
     async def work(cluster: Cluster, script: ScriptedCluster) -> None:
-        cluster.watch(["t"])
+        cluster.metadata.watch(["t"])
         missing = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
         await seen(cluster, lambda view: "t" in view.topics)
         assert cluster.view.topics["t"].error_code == missing
-        assert cluster.metadata_failure is None
+        assert cluster.metadata.failure is None
         script.topic("t", [1])
         await seen(cluster, lambda view: view.topics["t"].error_code == 0)
         await asyncio.sleep(0.1)
@@ -192,7 +192,7 @@ def test_a_topic_that_is_missing_is_reported_and_asked_for_until_it_is_there() -
 def test_a_partition_without_leader_is_asked_for_until_it_has_one() -> None:
     async def work(cluster: Cluster, script: ScriptedCluster) -> None:
         script.topic("t", [-1], epoch=1)
-        cluster.watch(["t"])
+        cluster.metadata.watch(["t"])
         await seen(cluster, lambda view: "t" in view.topics)
         script.topic("t", [1], epoch=2)
         await seen(cluster, lambda view: view.topics["t"].partitions[0].leader == 1)
@@ -203,11 +203,11 @@ def test_a_partition_without_leader_is_asked_for_until_it_has_one() -> None:
 def test_listeners_see_a_topic_deleted_and_made_anew() -> None:
     async def work(cluster: Cluster, script: ScriptedCluster) -> None:
         script.topic("t", [1], epoch=7)
-        cluster.watch(["t"])
+        cluster.metadata.watch(["t"])
         await seen(cluster, lambda view: "t" in view.topics)
         before = cluster.view.topics["t"].topic_id
         script.topic("t", [1], epoch=0, number=2)
-        cluster.request_refresh()
+        cluster.metadata.request_refresh()
         await seen(cluster, lambda view: view.topics["t"].topic_id != before)
         assert cluster.view.topics["t"].partitions[0].leader_epoch == 0
 
@@ -218,10 +218,10 @@ def test_all_topics_are_watched_and_those_that_vanish_are_dropped() -> None:
     async def work(cluster: Cluster, script: ScriptedCluster) -> None:
         script.topic("t", [1])
         script.topic("u", [1])
-        cluster.watch_all()
+        cluster.metadata.watch_all()
         await seen(cluster, lambda view: view.topics.keys() == {"t", "u"})
         del script.topics["t"]
-        cluster.request_refresh()
+        cluster.metadata.request_refresh()
         await seen(cluster, lambda view: view.topics.keys() == {"u"})
 
     with_cluster(work)
@@ -231,9 +231,9 @@ def test_an_unwatched_topic_is_forgotten_even_if_it_was_just_asked_for() -> None
     async def work(cluster: Cluster, script: ScriptedCluster) -> None:
         script.topic("t", [1])
         script.topic("u", [1])
-        cluster.watch(["t", "u"])
+        cluster.metadata.watch(["t", "u"])
         await asyncio.sleep(0)
-        cluster.unwatch(["u"])
+        cluster.metadata.unwatch(["u"])
         await seen(cluster, lambda view: "t" in view.topics)
         await asyncio.sleep(0.05)
         assert cluster.view.topics.keys() == {"t"}
@@ -244,13 +244,22 @@ def test_an_unwatched_topic_is_forgotten_even_if_it_was_just_asked_for() -> None
 def test_topics_are_created_only_where_that_was_asked_for() -> None:
     async def work(cluster: Cluster, script: ScriptedCluster) -> None:
         script.topic("t", [1])
-        cluster.watch(["t"])
+        cluster.metadata.watch(["t"])
         await seen(cluster, lambda view: "t" in view.topics)
         script.topic("u", [1])
-        cluster.watch(["u"], create_missing=True)
+        cluster.metadata.watch(["u"], create_missing=True)
         await seen(cluster, lambda view: "u" in view.topics)
         asked = [request for _, api, request in script.asked if api is ApiKey.METADATA]
-        assert [one.allow_auto_topic_creation for one in asked] == [False, True]
+        assert not any(one.allow_auto_topic_creation for one in asked)
+        # One that is missing is looked for first: a consumer tells that it did not exist.
+        cluster.metadata.watch(["v"], create_missing=True)
+        await seen(cluster, lambda view: "v" in view.topics)
+        script.topic("v", [1])
+        await seen(cluster, lambda view: not view.topics["v"].error_code)
+        asked = [request for _, api, request in script.asked if api is ApiKey.METADATA]
+        creating = [one for one in asked if one.allow_auto_topic_creation]
+        assert creating
+        assert all([t.name for t in one.topics] == ["v"] for one in creating)
 
     with_cluster(work)
 
@@ -260,9 +269,9 @@ def test_a_listener_that_raises_does_not_stop_the_others() -> None:
         def broken(_: ClusterView) -> None:
             raise RuntimeError("broken")
 
-        cluster.on_change(broken)
+        cluster.metadata.on_change(broken)
         script.topic("t", [1])
-        cluster.watch(["t"])
+        cluster.metadata.watch(["t"])
         await seen(cluster, lambda view: "t" in view.topics)
 
     with_cluster(work)
@@ -271,13 +280,13 @@ def test_a_listener_that_raises_does_not_stop_the_others() -> None:
 def test_hints_take_effect_without_a_request() -> None:
     async def work(cluster: Cluster, script: ScriptedCluster) -> None:
         script.topic("t", [1], epoch=1)
-        cluster.watch(["t"])
+        cluster.metadata.watch(["t"])
         await seen(cluster, lambda view: "t" in view.topics)
         before = script.count(ApiKey.METADATA)
         told: list[int] = []
-        cluster.on_change(lambda view: told.append(view.topics["t"].partitions[0].leader))
+        cluster.metadata.on_change(lambda view: told.append(view.topics["t"].partitions[0].leader))
         host, port = script.places[2]
-        cluster.leader_changed(T0, 2, 2, [Broker(2, host, port)])
+        cluster.metadata.leader_changed(T0, 2, 2, [Broker(2, host, port)])
         assert told == [2]
         assert (await cluster.broker(2)).address == (host, port)
         assert script.count(ApiKey.METADATA) == before
@@ -326,12 +335,12 @@ def test_a_failing_refresh_goes_on_at_growing_pauses_and_tells_why() -> None:
 
         script.hook = hang_up
         script.topic("t", [1])
-        cluster.watch(["t"])
+        cluster.metadata.watch(["t"])
         await asyncio.sleep(0.5)
-        assert "the broker closed it" in str(cluster.metadata_failure)
+        assert "the broker closed it" in str(cluster.metadata.failure)
         assert 2 <= script.count(ApiKey.METADATA) <= 6
         script.hook = None
         await seen(cluster, lambda view: "t" in view.topics)
-        assert cluster.metadata_failure is None
+        assert cluster.metadata.failure is None
 
     with_cluster(work, retry_backoff_ms=50)

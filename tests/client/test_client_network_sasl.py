@@ -144,10 +144,10 @@ def test_a_refresh_in_the_background_stops_at_a_wrong_password_and_tells_who_wai
                 runtime,
             )
             told = asyncio.Event()
-            cluster.on_change(lambda _: told.set())
-            cluster.watch(["t"])
+            cluster.metadata.on_change(lambda _: told.set())
+            cluster.metadata.watch(["t"])
             await asyncio.wait_for(told.wait(), 5)
-            assert isinstance(cluster.metadata_failure, AuthenticationFailed)
+            assert isinstance(cluster.metadata.failure, AuthenticationFailed)
             await asyncio.sleep(0.1)
             cluster.close()
 

@@ -7,8 +7,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from ottla.client.consumer.done_offsets import DoneOffsets
-from ottla.client.consumer.lanes import Lanes
+from ottla.client.consumer.parallel.done_offsets import DoneOffsets
+from ottla.client.consumer.parallel.lanes import Lanes
 
 
 @given(data=st.data(), gaps=st.lists(st.integers(1, 5), min_size=1, max_size=30))

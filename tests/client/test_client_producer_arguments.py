@@ -8,8 +8,8 @@ import pytest
 from producer_tools import create_topic, read, run, values
 
 from ottla.blocking.producer import Producer as BlockingProducer
-from ottla.client.producer.prepared import PreparedTransaction
 from ottla.client.producer.producer import Producer
+from ottla.client.producer.transactions.prepared import PreparedTransaction
 from ottla.client.values import TopicPartition
 from ottla.protocol.errors import ErrorCode, KafkaError
 
@@ -55,7 +55,7 @@ def test_a_name_that_the_broker_refuses_is_told_and_not_asked_for_again(
             await producer.send_and_wait(topic, b"x")
             engine = producer._running()
             assert "no topic!" not in engine.cluster.view.topics
-            assert set(engine.cluster._metadata._watched) == {topic}
+            assert set(engine.cluster.metadata._watched) == {topic}
 
     run(main)
 

@@ -13,7 +13,8 @@ from kafka.partitioner.default import murmur2 as murmur2_of_kafka_python
 from producer_tools import create_topic, read, run
 
 from ottla.client.errors import BadSetting
-from ottla.client.producer.partitioners import (
+from ottla.client.producer.producer import Producer
+from ottla.client.producer.routing.partitioners import (
     PartitionChoices,
     RandomPartitioner,
     RoundRobinPartitioner,
@@ -22,7 +23,6 @@ from ottla.client.producer.partitioners import (
     partitioner_of,
     weighted_choice,
 )
-from ottla.client.producer.producer import Producer
 from ottla.records.engine import murmur2
 
 # Hashes that Java's client is known to give, as signed 32-bit numbers.

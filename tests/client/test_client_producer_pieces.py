@@ -9,13 +9,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ottla.client.errors import BadSetting, BufferExhausted, DeliveryFailed, ProducerClosed
-from ottla.client.producer.batch import ProducerBatch
-from ottla.client.producer.failures import REMEMBERED_MAX, Failures
-from ottla.client.producer.identity import Identity
-from ottla.client.producer.memory import BufferMemory
+from ottla.client.producer.batching.batch import ProducerBatch
+from ottla.client.producer.batching.memory import BufferMemory
+from ottla.client.producer.batching.splitting import split
+from ottla.client.producer.sending.failures import REMEMBERED_MAX, Failures
+from ottla.client.producer.sending.identity import Identity
+from ottla.client.producer.sending.verdicts import Verdict, verdict_on_code
 from ottla.client.producer.sent import Sent
-from ottla.client.producer.splitting import split
-from ottla.client.producer.verdicts import Verdict, verdict_on_code
 from ottla.client.serializers import (
     JsonDeserializer,
     JsonSerializer,

@@ -17,9 +17,9 @@ from hypothesis.stateful import (
     run_state_machine_as_test,
 )
 
-from ottla.client.producer.batch import ProducerBatch
-from ottla.client.producer.identity import NOBODY, Identity
-from ottla.client.producer.partition_queue import SEQUENCE_MODULUS, PartitionQueue
+from ottla.client.producer.batching.batch import ProducerBatch
+from ottla.client.producer.batching.partition_queue import SEQUENCE_MODULUS, PartitionQueue
+from ottla.client.producer.sending.identity import NOBODY, Identity
 from ottla.client.values import TopicPartition
 
 WHERE = TopicPartition("t", 0)

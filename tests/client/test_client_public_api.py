@@ -7,17 +7,19 @@ import inspect
 import re
 import subprocess
 import sys
-from importlib import resources
+from importlib import import_module, resources
 from pathlib import Path
 
 import pytest
 
 import ottla
 import ottla.blocking
+import ottla.testing
 from ottla.client import errors
 
 SAMPLE = Path(__file__).with_name("typed_sample.py")
-PACKAGES = [ottla, ottla.blocking]
+FACES = [ottla, ottla.blocking]
+PACKAGES = [*FACES, ottla.testing]
 CLIENTS = ("Admin", "Consumer", "Producer")
 
 OTHERS = {
@@ -48,9 +50,10 @@ def typed_names(package: object) -> dict[str, str]:
 
 @pytest.mark.parametrize("package", PACKAGES, ids=lambda package: package.__name__)
 def test_type_checkers_and_the_interpreter_see_the_same(package: object) -> None:
-    lazy = {name: module for module, names in package._HOMES.items() for name in names.split()}  # type: ignore[attr-defined]
-    assert typed_names(package) == lazy
-    assert sorted(lazy) == package.__all__  # type: ignore[attr-defined]
+    typed = typed_names(package)
+    assert sorted(typed) == package.__all__  # type: ignore[attr-defined]
+    for name, module in typed.items():
+        assert getattr(package, name) is getattr(import_module(module), name)
 
 
 @pytest.mark.parametrize("package", PACKAGES, ids=lambda package: package.__name__)
@@ -73,13 +76,7 @@ def test_every_error_of_the_clients_can_be_caught_by_name() -> None:
 
 @pytest.mark.parametrize(
     "client",
-    [
-        *(
-            getattr(package, name)
-            for package in PACKAGES
-            for name in ("Admin", "Consumer", "Producer")
-        )
-    ],
+    [*(getattr(package, name) for package in FACES for name in ("Admin", "Consumer", "Producer"))],
     ids=lambda client: client.__module__,
 )
 def test_every_type_in_a_signature_is_public(client: type) -> None:

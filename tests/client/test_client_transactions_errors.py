@@ -15,7 +15,7 @@ from ottla.client.errors import (
     TransactionStateError,
     TransactionTimedOut,
 )
-from ottla.client.producer.transaction_state import State
+from ottla.client.producer.transactions.state import State
 from ottla.client.values import GroupMetadata, OffsetAndMetadata, TopicPartition
 from ottla.protocol.apis import ApiKey
 from ottla.protocol.errors import ErrorCode as E
@@ -42,15 +42,15 @@ async def begun(stage: Stage) -> None:
 
 async def whole_transaction(stage: Stage) -> None:
     await begun(stage)
-    assert stage.manager.admits(ONE)
+    assert stage.manager.keeper.admits(ONE)
     await stage.manager.commit()
 
 
 async def broken_block(stage: Stage, lost: KafkaError | None = None) -> None:
     async with stage.manager.transaction(stage.manager.abort):
-        assert stage.manager.admits(ONE)
+        assert stage.manager.keeper.admits(ONE)
         if lost is not None:
-            stage.manager.failed(ONE, lost)
+            stage.manager.keeper.failed(ONE, lost)
         raise ZeroDivisionError
 
 
@@ -95,17 +95,17 @@ def test_a_coordinator_that_is_busy_is_asked_again_soon() -> None:
 def test_by_protocol_1_partitions_are_added_in_one_request_before_anything_is_sent() -> None:
     async def play(stage: Stage) -> None:
         await begun(stage)
-        assert stage.manager.produce_version_max == 11
-        assert not stage.manager.admits(ONE)
-        assert not stage.manager.admits(TWO)
+        assert stage.manager.keeper.produce_version_max == 11
+        assert not stage.manager.keeper.admits(ONE)
+        assert not stage.manager.keeper.admits(TWO)
         assert await stage.admitted(ONE)
-        assert stage.manager.admits(TWO)
+        assert stage.manager.keeper.admits(TWO)
         (added,) = stage.coordinator.requests(ApiKey.ADD_PARTITIONS_TO_TXN)
         (topic,) = added.request.v3_and_below_topics
         assert (topic.name, topic.partitions) == ("t", [0, 1])
         await stage.manager.send_offsets(OFFSETS, GROUP)
         await stage.manager.commit()
-        assert stage.manager.identity.epoch == 0
+        assert stage.manager.keeper.identity.epoch == 0
         order = [one.api_key for one in stage.coordinator.asked if one.api_key >= 24]
         assert order == [
             ApiKey.ADD_PARTITIONS_TO_TXN,
@@ -124,11 +124,11 @@ def test_by_protocol_2_nothing_is_added_and_each_transaction_has_its_epoch() -> 
         await stage.manager.init()
         for epoch in range(3):
             await stage.manager.begin()
-            assert stage.manager.identity.epoch == epoch
-            assert stage.manager.admits(ONE)
+            assert stage.manager.keeper.identity.epoch == epoch
+            assert stage.manager.keeper.admits(ONE)
             await stage.manager.send_offsets(OFFSETS, GROUP)
             await stage.manager.commit()
-        assert stage.manager.produce_version_max is None
+        assert stage.manager.keeper.produce_version_max is None
         assert not stage.coordinator.requests(ApiKey.ADD_PARTITIONS_TO_TXN)
         assert not stage.coordinator.requests(ApiKey.ADD_OFFSETS_TO_TXN)
         assert stage.outbox.times_forgotten == 4
@@ -188,7 +188,7 @@ def test_offsets_that_are_refused_leave_the_transaction_to_be_aborted(code: E) -
         with pytest.raises(TransactionFailed, match=code.name):
             await stage.manager.send_offsets(OFFSETS, GROUP)
         with pytest.raises(TransactionFailed, match="abort_transaction"):
-            stage.manager.check_send()
+            stage.manager.keeper.check_send()
         with pytest.raises(TransactionFailed):
             await stage.manager.commit()
         await stage.manager.abort()
@@ -223,7 +223,7 @@ def test_a_batch_that_was_given_up_keeps_its_transaction_from_being_committed(
         assert await stage.admitted(ONE)
 
         async def losing() -> None:
-            stage.manager.failed(ONE, KafkaError(E.MESSAGE_TOO_LARGE))
+            stage.manager.keeper.failed(ONE, KafkaError(E.MESSAGE_TOO_LARGE))
 
         stage.outbox.flushing = losing
         with pytest.raises(TransactionFailed, match="MESSAGE_TOO_LARGE"):
@@ -232,7 +232,7 @@ def test_a_batch_that_was_given_up_keeps_its_transaction_from_being_committed(
         await stage.manager.abort()
         (ended,) = stage.coordinator.requests(ApiKey.END_TXN)
         assert not ended.request.committed
-        assert stage.manager.identity.epoch == 1  # its sequence numbers begin anew
+        assert stage.manager.keeper.identity.epoch == 1  # its sequence numbers begin anew
         assert stage.outbox.times_forgotten == 2
         renewed = [one.request for one in stage.coordinator.requests(ApiKey.INIT_PRODUCER_ID)][1:]
         assert [(one.producer_id, one.producer_epoch) for one in renewed] == (
@@ -249,7 +249,7 @@ def test_dropping_what_had_been_sent_once_needs_a_new_epoch_too() -> None:
         stage.outbox.leaves_hole = True
         await stage.manager.abort()
         assert isinstance(stage.outbox.dropped[0], TransactionAborted)
-        assert stage.manager.identity.epoch == 1
+        assert stage.manager.keeper.identity.epoch == 1
 
     on_stage(play, protocol=1)
 
@@ -259,7 +259,7 @@ def test_an_abort_after_which_nothing_is_missing_keeps_the_epoch() -> None:
         await begun(stage)
         assert await stage.admitted(ONE)
         await stage.manager.abort()
-        assert stage.manager.identity.epoch == 0
+        assert stage.manager.keeper.identity.epoch == 0
         assert len(stage.coordinator.requests(ApiKey.INIT_PRODUCER_ID)) == 1
 
     on_stage(play, protocol=1)
@@ -268,7 +268,7 @@ def test_an_abort_after_which_nothing_is_missing_keeps_the_epoch() -> None:
 def test_a_producer_that_the_coordinator_forgot_aborts_and_gets_a_new_identity() -> None:
     async def play(stage: Stage) -> None:
         await begun(stage)
-        assert stage.manager.admits(ONE)
+        assert stage.manager.keeper.admits(ONE)
         stage.coordinator.will(ApiKey.END_TXN, E.INVALID_PRODUCER_ID_MAPPING)
         with pytest.raises(TransactionFailed, match="INVALID_PRODUCER_ID_MAPPING"):
             await stage.manager.commit()
@@ -287,13 +287,13 @@ def test_a_producer_that_the_coordinator_forgot_aborts_and_gets_a_new_identity()
 def test_a_fenced_producer_can_do_nothing_more(code: E) -> None:
     async def play(stage: Stage) -> None:
         await begun(stage)
-        assert stage.manager.admits(ONE)
+        assert stage.manager.keeper.admits(ONE)
         stage.coordinator.will(ApiKey.END_TXN, code)
         with pytest.raises(ProducerFenced, match="another producer"):
             await stage.manager.commit()
-        assert not stage.manager.ready
+        assert not stage.manager.keeper.ready
         with pytest.raises(ProducerFenced):
-            stage.manager.check_send()
+            stage.manager.keeper.check_send()
         with pytest.raises(ProducerFenced):
             await stage.manager.abort()
         await stage.manager.close(1_000)
@@ -329,10 +329,10 @@ def test_answers_after_which_a_producer_cannot_go_on(api: ApiKey, code: E) -> No
 def test_a_fenced_batch_is_fatal_and_one_of_an_old_epoch_is_not() -> None:
     async def play(stage: Stage) -> None:
         await begun(stage)
-        assert stage.manager.admits(ONE)
-        stage.manager.failed(ONE, KafkaError(E.INVALID_PRODUCER_EPOCH))
+        assert stage.manager.keeper.admits(ONE)
+        stage.manager.keeper.failed(ONE, KafkaError(E.INVALID_PRODUCER_EPOCH))
         assert stage.manager.state is State.ABORTABLE_ERROR
-        stage.manager.failed(ONE, KafkaError(E.PRODUCER_FENCED))
+        stage.manager.keeper.failed(ONE, KafkaError(E.PRODUCER_FENCED))
         assert stage.manager.state is State.FATAL_ERROR
 
     on_stage(play)
@@ -366,7 +366,7 @@ def test_an_end_that_was_not_answered_in_time_can_only_be_asked_for_again(
 def test_a_commit_that_was_cancelled_can_be_made_again() -> None:
     async def play(stage: Stage) -> None:
         await begun(stage)
-        assert stage.manager.admits(ONE)
+        assert stage.manager.keeper.admits(ONE)
         stage.coordinator.will(ApiKey.END_TXN, SILENCE)
         commit = asyncio.create_task(stage.manager.commit())
         await asyncio.sleep(0.05)
@@ -411,7 +411,7 @@ def test_init_without_an_answer_says_what_was_last_seen_and_may_be_called_again(
 def test_closing_aborts_what_is_open() -> None:
     async def play(stage: Stage) -> None:
         await begun(stage)
-        assert stage.manager.admits(ONE)
+        assert stage.manager.keeper.admits(ONE)
         await stage.manager.close(1_000)
         (ended,) = stage.coordinator.requests(ApiKey.END_TXN)
         assert not ended.request.committed
@@ -422,10 +422,10 @@ def test_closing_aborts_what_is_open() -> None:
 def test_closing_leaves_alone_what_is_prepared_and_what_may_be_committed() -> None:
     async def play(stage: Stage) -> None:
         await begun(stage)
-        assert stage.manager.admits(ONE)
+        assert stage.manager.keeper.admits(ONE)
         await stage.manager.prepare()
         with pytest.raises(TransactionStateError, match="prepared"):
-            stage.manager.check_send()
+            stage.manager.keeper.check_send()
         await stage.manager.close(1_000)
         assert not stage.coordinator.requests(ApiKey.END_TXN)
         stage.coordinator.will(ApiKey.END_TXN, SILENCE)
@@ -440,7 +440,7 @@ def test_closing_leaves_alone_what_is_prepared_and_what_may_be_committed() -> No
 def test_closing_does_not_wait_for_a_coordinator_that_is_gone() -> None:
     async def play(stage: Stage) -> None:
         await begun(stage)
-        assert stage.manager.admits(ONE)
+        assert stage.manager.keeper.admits(ONE)
         stage.coordinator.will(ApiKey.END_TXN, *[SILENCE] * 9)
         async with asyncio.timeout(2):
             await stage.manager.close(100)
@@ -452,7 +452,7 @@ def test_the_block_commits_at_its_end_and_aborts_when_it_fails() -> None:
     async def play(stage: Stage) -> None:
         await stage.manager.init()
         async with stage.manager.transaction(stage.manager.abort):
-            assert stage.manager.admits(ONE)
+            assert stage.manager.keeper.admits(ONE)
         with pytest.raises(ZeroDivisionError):
             await broken_block(stage)
         ends = [one.request.committed for one in stage.coordinator.requests(ApiKey.END_TXN)]
@@ -467,8 +467,8 @@ def test_the_block_aborts_when_a_record_of_it_was_lost() -> None:
 
         async def block() -> None:
             async with stage.manager.transaction(stage.manager.abort):
-                assert stage.manager.admits(ONE)
-                stage.manager.failed(ONE, KafkaError(E.MESSAGE_TOO_LARGE))
+                assert stage.manager.keeper.admits(ONE)
+                stage.manager.keeper.failed(ONE, KafkaError(E.MESSAGE_TOO_LARGE))
 
         with pytest.raises(TransactionFailed, match="MESSAGE_TOO_LARGE"):
             await block()
@@ -483,7 +483,7 @@ def test_the_block_leaves_a_fatal_error_a_prepared_and_an_ended_transaction_alon
         async with stage.manager.transaction(stage.manager.abort):
             await stage.manager.abort()
         async with stage.manager.transaction(stage.manager.abort):
-            assert stage.manager.admits(ONE)
+            assert stage.manager.keeper.admits(ONE)
             await stage.manager.prepare()
         assert stage.manager.state is State.PREPARED
         await stage.manager.commit()
@@ -509,7 +509,7 @@ def test_a_block_that_cannot_be_aborted_either_says_so_beside_its_own_error() ->
 def test_two_who_commit_at_the_same_time_do_it_one_after_the_other() -> None:
     async def play(stage: Stage) -> None:
         await begun(stage)
-        assert stage.manager.admits(ONE)
+        assert stage.manager.keeper.admits(ONE)
         done = await asyncio.gather(
             stage.manager.commit(), stage.manager.commit(), return_exceptions=True
         )

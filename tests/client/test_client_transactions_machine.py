@@ -14,14 +14,14 @@ from ottla.client.errors import (
     TransactionFatal,
     TransactionStateError,
 )
-from ottla.client.producer import transaction_state
-from ottla.client.producer.transaction_state import (
+from ottla.client.producer.transactions import state as transaction_state
+from ottla.client.producer.transactions.state import (
     TRANSITIONS,
     State,
     TransactionMachine,
     Trigger,
 )
-from ottla.client.producer.transaction_verdicts import fatal_error
+from ottla.client.producer.transactions.verdicts import fatal_error
 from ottla.protocol.errors import ErrorCode, KafkaError
 
 FAILED = TransactionFailed("tx", KafkaError(ErrorCode.MESSAGE_TOO_LARGE))

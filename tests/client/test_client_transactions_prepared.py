@@ -33,7 +33,7 @@ from ottla.client.errors import (
     TransactionFatal,
     TransactionStateError,
 )
-from ottla.client.producer.prepared import PreparedTransaction
+from ottla.client.producer.transactions.prepared import PreparedTransaction
 
 PROCESS = [sys.executable, str(Path(__file__).with_name("prepared_process.py"))]
 TWO_PHASE = {

@@ -182,7 +182,7 @@ def ottla(bootstrap: str, group: str, topic: str, settings: dict[str, str]) -> N
     import re
 
     from ottla.client.consumer.consumer import Consumer
-    from ottla.client.consumer.rebalance_listener import RebalanceListener
+    from ottla.client.consumer.groups.rebalance_listener import RebalanceListener
     from ottla.client.errors import CommitFailed
 
     options: dict[str, Any] = {key.replace(".", "_"): value for key, value in settings.items()}

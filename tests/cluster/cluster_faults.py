@@ -38,6 +38,7 @@ from process_notes import read_notes  # noqa: E402
 from steady_feed import Acked, read_acked  # noqa: E402
 
 from ottla.blocking import Admin  # noqa: E402
+from replaying import end_failures_with  # noqa: E402
 
 PARTITIONS = 6
 SETTLE_S = 60.0
@@ -374,6 +375,8 @@ def main() -> None:
     seed = random.SystemRandom().randrange(1 << 32) if options.seed is None else options.seed
     folder = options.folder or Path(tempfile.mkdtemp(prefix="ottla-cluster-faults-"))
     print(f"seed {seed}, {options.rounds} rounds, in {folder}", flush=True)
+    replay = f"make soak-cluster ROUNDS={options.rounds} SEED={seed}"
+    end_failures_with(replay)
     with ThreeNodes(folder, CLUSTER_OPTIONS) as cluster:
         story = ClusterStory(cluster, folder, seed, lambda line: print(line, flush=True))
         for key, value in story.play(options.rounds).items():
@@ -384,7 +387,7 @@ def main() -> None:
             else:
                 print(f"{key}: {value}")
         if broken := story.broken_promises():
-            sys.exit("\n".join(broken))
+            sys.exit("\n".join([*broken, f"replay it with: {replay}"]))
 
 
 CLUSTER_OPTIONS = {

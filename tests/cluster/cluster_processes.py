@@ -11,13 +11,13 @@ import time
 from collections.abc import Callable, Mapping
 from pathlib import Path
 
-from bench.brokers import HOST, free_port
+from bench.brokers import HOST, Broker, free_port
 from bench.cluster_nodes import NODES, OttlaNode, start_together
 
 from fault_proxy import FaultProxy
+from ottla.broker.storage.dirs.meta_properties import MetaProperties, write_meta_properties
 from ottla.protocol.uuids import random_uuid, to_text
 from ottla.runtime.os_disk import OsDisk
-from ottla.storage.meta_properties import MetaProperties, write_meta_properties
 
 
 class ClusterNode(OttlaNode):
@@ -51,6 +51,26 @@ class ClusterNode(OttlaNode):
             f"PLAINTEXT://{self.clients.address},CONTROLLER://{self.controllers.address}"
         )
         super().prepare()
+
+    def _refuse(self) -> None:
+        """As the port of a process that is gone does."""
+        for proxy in self.proxies:
+            proxy.refuse()
+            proxy.cut()
+
+    def start(self) -> Broker:
+        for proxy in self.proxies:
+            proxy.accept()
+        return super().start()
+
+    def stop(self, number: signal.Signals = signal.SIGTERM) -> int:
+        code = super().stop(number)
+        self._refuse()
+        return code
+
+    def kill(self) -> None:
+        super().kill()
+        self._refuse()
 
     def find_port(self) -> int | None:
         return self.port if "ready in" in self.output[self._start_mark :] else None

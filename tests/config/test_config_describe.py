@@ -15,6 +15,7 @@ from ottla.config.values import ConfigType
 PLAIN = BrokerConfig.parse({})
 DEFAULT = ConfigSource.DEFAULT_CONFIG
 STATIC = ConfigSource.STATIC_BROKER_CONFIG
+SHARE_LEVEL = "share.isolation.level"
 
 
 def by_name(entries: list[ConfigEntry]) -> dict[str, ConfigEntry]:
@@ -104,3 +105,32 @@ def test_a_subscription_shows_what_it_sets() -> None:
     entries = by_name(describe_client_metrics({"interval.ms": "100"}))
     assert entries["interval.ms"].source is ConfigSource.CLIENT_METRICS_CONFIG
     assert entries["match"].is_default
+
+
+def test_a_subscription_shows_its_values_among_the_synonyms() -> None:
+    (entry,) = describe_client_metrics({"interval.ms": "100"}, ["interval.ms"])
+    assert [tuple(one) for one in entry.synonyms] == [("interval.ms", "100", 7)]
+
+
+def test_settings_of_share_groups_name_their_defaults() -> None:
+    (entry,) = describe_group({"share.isolation.level": "read_committed"}, PLAIN, [SHARE_LEVEL])
+    assert [tuple(one) for one in entry.synonyms] == [
+        (SHARE_LEVEL, "read_committed", 8),
+        (SHARE_LEVEL, "read_uncommitted", 5),
+    ]
+
+
+def test_the_older_name_of_the_node_id_shows_it_too() -> None:
+    assert by_name(describe_broker(PLAIN))["broker.id"].value == "1"
+    for name in ("node.id", "broker.id"):
+        entries = by_name(describe_broker(BrokerConfig.parse({name: "7"})))
+        for shown in (entries["node.id"], entries["broker.id"]):
+            assert (shown.value, shown.source) == ("7", STATIC)
+
+
+def test_throttles_are_listed_where_they_are_set() -> None:
+    rate = "leader.replication.throttled.rate"
+    assert rate not in by_name(describe_broker(PLAIN))
+    entry = by_name(describe_broker(PLAIN.with_dynamic({}, {rate: "5"})))[rate]
+    assert [tuple(one) for one in entry.synonyms] == [(rate, "5", 2)]
+    assert entry.doc is None

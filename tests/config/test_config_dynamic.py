@@ -7,6 +7,7 @@ from ottla.config.client_metrics import validate_client_metrics
 from ottla.config.dynamic import validate_broker_overrides
 from ottla.config.errors import ConfigError
 from ottla.config.group import group_values, validate_group_overrides
+from ottla.config.reconfigure import check_reconfiguration
 
 PLAIN = BrokerConfig.parse({})
 KEYSTORE = "listener.name.foo.ssl.keystore.location"
@@ -15,12 +16,12 @@ KEYSTORE = "listener.name.foo.ssl.keystore.location"
 @pytest.mark.parametrize(
     ("name", "text", "cluster_default", "part"),
     [
-        ("log.dirs", "/x", False, "Cannot be changed while the broker runs"),
-        ("log.retention.hours", "1", True, "Cannot be changed while the broker runs"),
-        ("listeners", "PLAINTEXT://:1", False, "Cannot be changed while the broker runs"),
-        ("cordoned.log.dirs", "/x", True, "Cannot be set for all brokers"),
-        ("ssl.keystore.location", "/x", False, "single listeners only"),
-        (KEYSTORE, "/x", True, "Cannot be set for all brokers"),
+        ("log.dirs", "/x", False, "Cannot update these configs dynamically"),
+        ("log.retention.hours", "1", True, "Cannot update these configs dynamically"),
+        ("listeners", "PLAINTEXT://:1", True, "broker id must be specified"),
+        ("cordoned.log.dirs", "/x", True, "broker id must be specified"),
+        ("ssl.keystore.location", "/x", False, "only per-listener"),
+        (KEYSTORE, "/x", True, "broker id must be specified"),
         ("log.segment.bytes", "5", False, "at least 1048576"),
         ("log.retention.ms", "x", True, "expected a whole number"),
     ],
@@ -40,6 +41,7 @@ def test_what_cannot_change_at_run_time_is_refused(
         ("log.retention.ms", "5", True),
         ("log.cleaner.threads", "2", False),
         ("cordoned.log.dirs", "/x", False),
+        ("listeners", "PLAINTEXT://:1", False),
         (KEYSTORE, "/x", False),
         ("listener.name.foo.max.connections", "5", True),
         ("leader.replication.throttled.rate", "1", False),
@@ -50,6 +52,57 @@ def test_what_kafka_lets_change_at_run_time_passes(
     name: str, text: str, cluster_default: bool
 ) -> None:
     validate_broker_overrides({name: text}, cluster_default=cluster_default)
+
+
+@pytest.mark.parametrize(
+    ("overrides", "part"),
+    [
+        ({"num.io.threads": "17"}, "not be greater than double the current value 8"),
+        ({"num.io.threads": "3"}, "at least half the current value 8"),
+        ({"log.cleaner.threads": "3"}, "more than double the current value 1"),
+        ({"log.cleaner.threads": "0"}, "should be at least 1"),
+        ({"max.connections": "0"}, "Invalid max.connections 0"),
+        ({"cordoned.log.dirs": "/elsewhere"}, "must be present in log.dirs"),
+        ({"cordoned.log.dirs": "*,/data"}, "must not contain other values"),
+        ({"log.cleaner.dedupe.buffer.size": "1"}, "more than 1 MB"),
+        ({"listeners": "OTHER://:1"}, "must have a protocol"),
+        (
+            {"listeners": "A://:1", "listener.security.protocol.map": "A:PLAINTEXT"},
+            "must be a subset of listeners",
+        ),
+    ],
+)
+def test_a_running_broker_refuses_what_it_cannot_do(overrides: dict[str, str], part: str) -> None:
+    with pytest.raises(ConfigError) as caught:
+        check_reconfiguration(PLAIN, PLAIN.with_dynamic({}, overrides), ["PLAINTEXT"])
+    assert part in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "overrides",
+    [
+        {"num.io.threads": "16"},
+        {"num.io.threads": "4"},
+        {"a.plugins.own.key": "x"},
+        {
+            "listeners": "PLAINTEXT://:1,A://:2",
+            "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,A:PLAINTEXT",
+        },
+    ],
+)
+def test_a_running_broker_takes_what_it_can_do(overrides: dict[str, str]) -> None:
+    check_reconfiguration(PLAIN, PLAIN.with_dynamic({}, overrides), ["PLAINTEXT"])
+
+
+def test_stored_listeners_hold_from_the_next_start() -> None:
+    stored = {
+        "listeners": "PLAINTEXT://:1,A://:2",
+        "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,A:PLAINTEXT",
+    }
+    then = PLAIN.with_dynamic({}, stored)
+    assert [listener.name for listener in then.listeners] == ["PLAINTEXT", "A"]
+    back = then.with_dynamic({}, {})
+    assert back.listeners == PLAIN.listeners
 
 
 def test_a_group_starts_from_the_brokers_settings() -> None:

@@ -5,14 +5,14 @@ from __future__ import annotations
 from random import Random
 from typing import TypeVar
 
+from ottla.broker.controller.broker_states import fence, unfence
+from ottla.broker.controller.registration import register_broker, take_in
+from ottla.broker.controller.topics.create_topics import create_topics
+from ottla.broker.controller.unclean import elections_by_topic
+from ottla.broker.metadata.decision import Decision
+from ottla.broker.metadata.features import FEATURES
+from ottla.broker.metadata.image import MetadataImage, PartitionImage
 from ottla.config.broker import BrokerConfig
-from ottla.controller.broker_states import fence, unfence
-from ottla.controller.create_topics import create_topics
-from ottla.controller.registration import register_broker, take_in
-from ottla.controller.unclean import elections_by_topic
-from ottla.metadata.decision import Decision
-from ottla.metadata.features import FEATURES
-from ottla.metadata.image import MetadataImage, PartitionImage
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.broker_registration import (
     BrokerRegistrationRequest,

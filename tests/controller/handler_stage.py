@@ -11,13 +11,21 @@ from typing import Any
 
 import pytest
 
-from ottla.broker.controller_requests import ControllerRequests
-from ottla.broker.registration import Identity, registration_request
+from ottla.broker.controller.controller import Controller
+from ottla.broker.coordinator.producer_ids import ProducerIds
+from ottla.broker.coordinator.transactions.settings import transaction_settings
+from ottla.broker.membership.controller_requests import ControllerRequests
+from ottla.broker.membership.registration import Identity, registration_request
+from ottla.broker.metadata.image import Endpoint
+from ottla.broker.metadata.log import MetadataLog
+from ottla.broker.server.caller import Caller
+from ottla.broker.server.contract import CONTROLLERS
+from ottla.broker.server.dispatch import Dispatcher
+from ottla.broker.server.enveloped import EnvelopedRequests
+from ottla.broker.server.lane import Lane
+from ottla.broker.server.local import LocalController
+from ottla.broker.storage.log_manager import LogManager
 from ottla.config.broker import BrokerConfig
-from ottla.controller.controller import Controller
-from ottla.coordinator.producer_ids import ProducerIds
-from ottla.metadata.image import Endpoint
-from ottla.metadata.log import MetadataLog
 from ottla.protocol.apis import ApiKey, api
 from ottla.protocol.codec import decoder, encoder
 from ottla.protocol.messages.broker_registration import BrokerRegistrationRequest
@@ -25,9 +33,7 @@ from ottla.protocol.messages.create_topics import CreatableTopic, CreateTopicsRe
 from ottla.protocol.messages.metadata import MetadataRequestTopic
 from ottla.protocol.schema import Message
 from ottla.runtime.os_runtime import OsRuntime, run
-from ottla.server.dispatch import BROKERS
-from ottla.server.local import serve_here
-from ottla.storage.log_manager import LogManager
+from ottla.security.principal import ANONYMOUS
 
 NODE_ID = 1
 
@@ -41,12 +47,13 @@ class Admin:
     async def __call__(self, key: ApiKey, request: Message | None, version: int = -1) -> Any:
         version = api(key).versions[1] if version < 0 else version
         declared = api(key)
-        module = import_module(f"ottla.server.handlers.{declared.module_name}")
+        module = import_module(f"ottla.broker.server.handlers.{declared.module_name}")
         context = SimpleNamespace(
+            api_key=key,
             api_version=version,
             client_id=None,
-            connection=SimpleNamespace(listener_name="PLAINTEXT", kind=BROKERS),
-            node=self.node,
+            caller=Caller(ANONYMOUS, ("127.0.0.1", 1), "PLAINTEXT"),
+            services=self.node,
         )
         answer = module.handle(context, request)
         if inspect.isawaitable(answer):
@@ -81,23 +88,31 @@ def with_admin(folder: Path, use: Callable[[Admin], Awaitable[None]], **settings
             runtime=runtime,
             log_manager=manager,
             replicas=SimpleNamespace(topics={}),
+            endpoints=(),
+            enveloped=EnvelopedRequests(Dispatcher(CONTROLLERS), Lane(runtime)),
         )
-        registered = await controller.register_broker(registration(manager.directory_ids()))
+        local = node.local_controller = LocalController(node, "CONTROLLER")  # type: ignore[arg-type]
+        registered = await controller.register_broker(registration(manager.dirs.directory_ids()))
 
-        async def ask(request: Message, **_: Any) -> Any:
-            return await serve_here(node, request, None)  # type: ignore[arg-type]
+        async def ask(
+            request: Message, read: Callable[[Any], Any] = lambda answer: answer, **_: Any
+        ) -> Any:
+            return read(await local.ask(request, None))
+
+        node.controller_link = SimpleNamespace(ask=ask, controller_versions=lambda: None)
 
         def epoch() -> int:
             return registered.broker_epoch
 
         node.requests = ControllerRequests(runtime, ask, metadata, config, epoch)
         node.coordinators = SimpleNamespace(
+            transactions=SimpleNamespace(settings=transaction_settings(config)),
             producer_ids=ProducerIds(
                 ask,
                 lambda task: runtime.spawn(task, name="ids"),
                 broker_id=NODE_ID,
                 broker_epoch=epoch,
-            )
+            ),
         )
         await use(Admin(node))
         await metadata.close()

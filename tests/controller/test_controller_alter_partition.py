@@ -17,10 +17,10 @@ from controller_cases import (
     unfenced,
 )
 
-from ottla.controller.alter_partition import alter_partition
-from ottla.controller.reassignments import alter_reassignments
-from ottla.controller.unclean import elections_by_topic
-from ottla.metadata.image import MetadataImage
+from ottla.broker.controller.alter_partition import alter_partition
+from ottla.broker.controller.reassignments import alter_reassignments
+from ottla.broker.controller.unclean import elections_by_topic
+from ottla.broker.metadata.image import MetadataImage
 from ottla.protocol.errors import ErrorCode, KafkaError
 from ottla.protocol.messages.alter_partition import (
     AlterPartitionRequest,

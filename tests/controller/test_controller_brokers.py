@@ -20,11 +20,11 @@ from controller_cases import (
     with_topics,
 )
 
-from ottla.controller.broker_states import lose_folders, unregister
-from ottla.controller.registration import register_broker, take_in
-from ottla.controller.unclean import elections_by_topic
-from ottla.metadata.decision import Decision
-from ottla.metadata.image import NO_LEADER, MetadataImage
+from ottla.broker.controller.broker_states import lose_folders, unregister
+from ottla.broker.controller.registration import register_broker, take_in
+from ottla.broker.controller.unclean import elections_by_topic
+from ottla.broker.metadata.decision import Decision
+from ottla.broker.metadata.image import NO_LEADER, MetadataImage
 from ottla.protocol.errors import ErrorCode, KafkaError
 from ottla.protocol.messages.broker_registration import BrokerRegistrationRequest
 from ottla.protocol.messages.controller_registration import (
@@ -140,7 +140,7 @@ def test_who_does_not_fit_is_refused(request_: BrokerRegistrationRequest, code: 
 
 
 def test_a_controller_is_noted_once_a_process():
-    from ottla.controller.registration import register_controller
+    from ottla.broker.controller.registration import register_controller
 
     request = ControllerRegistrationRequest(
         controller_id=7,

@@ -9,11 +9,11 @@ from types import SimpleNamespace
 import pytest
 from handler_stage import Admin, versions, with_admin
 
+from ottla.broker.server.contract import BROKERS, CONTROLLERS, SERVED, served_on
 from ottla.protocol.apis import ApiKey, api
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.api_versions import ApiVersionsRequest
 from ottla.protocol.messages.init_producer_id import InitProducerIdRequest
-from ottla.server.dispatch import BROKERS, CONTROLLERS, SERVED, served_on
 
 
 def test_producer_ids_are_unique_also_across_a_restart(tmp_path: Path):
@@ -107,7 +107,7 @@ def test_a_client_that_calls_itself_nonsense_is_refused(tmp_path: Path, name: st
 
 
 def test_a_version_from_the_future_is_answered_with_those_there_are():
-    from ottla.server.handlers.api_versions import unsupported_version
+    from ottla.broker.server.handlers.api_versions import unsupported_version
 
     answer = unsupported_version(SimpleNamespace())  # type: ignore[arg-type]
     assert answer.error_code == ErrorCode.UNSUPPORTED_VERSION

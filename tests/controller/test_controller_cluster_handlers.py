@@ -6,7 +6,7 @@ from pathlib import Path
 
 from handler_stage import NODE_ID, Admin, create, versions, with_admin
 
-from ottla.metadata.features import FEATURES
+from ottla.broker.metadata.features import FEATURES
 from ottla.protocol.apis import ApiKey
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages import (

@@ -17,11 +17,11 @@ from controller_cases import (
     unfenced,
 )
 
-from ottla.controller.feature_levels import update_features
-from ottla.controller.producer_ids import BLOCK_SIZE, allocate_producer_ids
-from ottla.controller.replica_folders import assign_replicas
-from ottla.controller.unclean import elections_by_topic
-from ottla.metadata.image import MetadataImage
+from ottla.broker.controller.feature_levels import update_features
+from ottla.broker.controller.producer_ids import BLOCK_SIZE, allocate_producer_ids
+from ottla.broker.controller.replica_folders import assign_replicas
+from ottla.broker.controller.unclean import elections_by_topic
+from ottla.broker.metadata.image import MetadataImage
 from ottla.protocol.errors import ErrorCode, KafkaError
 from ottla.protocol.messages.allocate_producer_ids import AllocateProducerIdsRequest
 from ottla.protocol.messages.assign_replicas_to_dirs import (
@@ -151,8 +151,26 @@ def test_every_broker_has_to_support_a_level():
     old.features[1].max_supported_version = 1
     image = update(ONE_BROKER, feature="transaction.version", max_version_level=1, upgrade_type=2)
     image = registered(image, old)
-    with pytest.raises(KafkaError, match="Broker 2 supports it from 0 to 1 only"):
+    with pytest.raises(KafkaError, match="Broker 2 only supports versions 0-1"):
         update(image, feature="transaction.version", max_version_level=2)
+
+
+def test_a_feature_that_ottla_does_not_have_is_refused_in_kafkas_words():
+    words = (
+        "The update failed for all features since the following feature had an error: Invalid "
+        "update version 1 for feature share.version. Local controller -1 does not support this "
+        "feature."
+    )
+    with pytest.raises(KafkaError, match=words):
+        update(ONE_BROKER, feature="share.version", max_version_level=1)
+
+
+def test_the_quorums_own_version_stays_as_it_was_formatted():
+    key = FeatureUpdateKey(feature="kraft.version", max_version_level=1)
+    request = UpdateFeaturesRequest(feature_updates=[key])
+    assert update_features(ONE_BROKER, request, kraft_version=1).records == []
+    with pytest.raises(KafkaError, match="only when the folders of a new cluster are formatted"):
+        update_features(ONE_BROKER, request, kraft_version=0)
 
 
 # Producer ids

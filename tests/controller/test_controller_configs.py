@@ -3,16 +3,16 @@ from __future__ import annotations
 import pytest
 from controller_cases import CONFIG, ONE_BROKER, topic, with_topics
 
-from ottla.controller.alter_configs import (
+from ottla.broker.controller.alter_configs import (
     ConfigChange,
     KeyChange,
     Operation,
     Outcome,
     alter_configs,
 )
-from ottla.controller.config_rules import ConfigRules
-from ottla.metadata.image import MetadataImage
-from ottla.metadata.resources import ConfigResource, ResourceType
+from ottla.broker.controller.config_rules import ConfigRules
+from ottla.broker.metadata.image import MetadataImage
+from ottla.broker.metadata.resources import ConfigResource, ResourceType
 from ottla.protocol.errors import ErrorCode
 
 SET, DELETE, APPEND, SUBTRACT = (

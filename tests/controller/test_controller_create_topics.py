@@ -14,7 +14,7 @@ from controller_cases import (
     with_topics,
 )
 
-from ottla.controller.auto_topics import auto_create_request
+from ottla.broker.controller.topics.auto_topics import auto_create_request
 from ottla.protocol.errors import ErrorCode, KafkaError
 from ottla.protocol.messages.create_topics import CreatableReplicaAssignment, CreatableTopic
 from ottla.protocol.uuids import ZERO_UUID

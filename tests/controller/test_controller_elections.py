@@ -16,15 +16,15 @@ from controller_cases import (
     with_topics,
 )
 
-from ottla.controller.elect_leaders import (
+from ottla.broker.controller.elect_leaders import (
     ELECTIONS_AT_ONCE_MAX,
     balance_leaders,
     elect_leaderless,
     elect_leaders,
 )
-from ottla.controller.partition_change import Target, change_partition
-from ottla.controller.unclean import elections_by_topic
-from ottla.metadata.image import MetadataImage
+from ottla.broker.controller.partition_change import Target, change_partition
+from ottla.broker.controller.unclean import elections_by_topic
+from ottla.broker.metadata.image import MetadataImage
 from ottla.protocol.errors import ErrorCode, KafkaError
 from ottla.protocol.messages.elect_leaders import ElectLeadersRequest, TopicPartitions
 

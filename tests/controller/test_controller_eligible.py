@@ -17,19 +17,19 @@ from controller_cases import (
     unfenced,
 )
 
-from ottla.controller.alter_configs import ConfigChange, KeyChange, Operation, alter_configs
-from ottla.controller.broker_states import lose_folders
-from ottla.controller.config_rules import ConfigRules
-from ottla.controller.elect_leaders import elect_leaders
-from ottla.controller.eligible import explicit_min_isr, level_changed, min_isr_by_topic
-from ottla.controller.feature_levels import update_features
-from ottla.controller.reassignments import alter_reassignments
-from ottla.controller.unclean import elections_by_topic
-from ottla.metadata.decision import Decision
-from ottla.metadata.features import ELR_VERSION_FEATURE
-from ottla.metadata.image import NO_LEADER, MetadataImage
-from ottla.metadata.resources import CLUSTER_DEFAULT, ConfigResource, ResourceType
-from ottla.metadata.snapshot import image_records
+from ottla.broker.controller.alter_configs import ConfigChange, KeyChange, Operation, alter_configs
+from ottla.broker.controller.broker_states import lose_folders
+from ottla.broker.controller.config_rules import ConfigRules
+from ottla.broker.controller.elect_leaders import elect_leaders
+from ottla.broker.controller.eligible import explicit_min_isr, level_changed, min_isr_by_topic
+from ottla.broker.controller.feature_levels import update_features
+from ottla.broker.controller.reassignments import alter_reassignments
+from ottla.broker.controller.unclean import elections_by_topic
+from ottla.broker.metadata.decision import Decision
+from ottla.broker.metadata.features import ELR_VERSION_FEATURE
+from ottla.broker.metadata.image import NO_LEADER, MetadataImage
+from ottla.broker.metadata.resources import CLUSTER_DEFAULT, ConfigResource, ResourceType
+from ottla.broker.metadata.snapshot import image_records
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,

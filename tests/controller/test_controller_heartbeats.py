@@ -17,10 +17,10 @@ from controller_cases import (
     registration,
 )
 
-from ottla.controller.heartbeats import State, heartbeat, resident_heartbeat
-from ottla.controller.sessions import Session, Sessions
-from ottla.controller.unclean import elections_by_topic
-from ottla.metadata.image import NO_LEADER, MetadataImage
+from ottla.broker.controller.heartbeats import State, heartbeat, resident_heartbeat
+from ottla.broker.controller.sessions import Session, Sessions
+from ottla.broker.controller.unclean import elections_by_topic
+from ottla.broker.metadata.image import NO_LEADER, MetadataImage
 from ottla.protocol.errors import ErrorCode, KafkaError
 from ottla.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
 
@@ -167,6 +167,14 @@ def test_the_broker_of_the_only_controller_stops_at_once_and_keeps_what_only_it_
     assert resident_heartbeat(image, request(image), elections).records == []
 
 
+def test_the_broker_of_the_only_controller_is_unfenced_after_it_was_unregistered():
+    image = registered(IMAGE, registration(4))
+    assert image.brokers[4].fenced
+    decision = resident_heartbeat(image, request(image, 4), elections_by_topic(image, CONFIG))
+    assert not decision.response.response.is_fenced
+    assert applied(image, decision).brokers[4].is_active
+
+
 # Sessions
 
 
@@ -196,6 +204,78 @@ def test_a_pause_of_the_controller_is_not_held_against_brokers():
     assert sessions.expired(IMAGE.brokers, 6000) == []
 
 
+def test_a_broker_that_missed_heartbeats_and_refuses_twice_has_no_session():
+    sessions = Sessions(9000)
+    sessions.restart(IMAGE.brokers, 0)
+    sessions.touch(1, 300)
+    sessions.touch(3, 400)
+    assert sessions.probes(IMAGE.brokers, 400, 399) == []
+    assert sessions.next_probe_ms(IMAGE.brokers, 400, 399) == 400
+    for _ in range(2):
+        assert sessions.expired(IMAGE.brokers, 500) == []
+        (probe,) = sessions.probes(IMAGE.brokers, 400, 500)
+        assert probe.broker.id == 2
+        sessions.probed(probe, refused=True)
+    assert [b.id for b in sessions.expired(IMAGE.brokers, 500)] == [2]
+    assert not sessions.is_valid(IMAGE.brokers[2], 500)
+    assert sessions.probes(IMAGE.brokers, 400, 500) == []
+    assert sessions.next_probe_ms(IMAGE.brokers, 400, 500) == 700
+
+
+def refuse(sessions: Sessions, broker_id: int, now_ms: float, *outcomes: bool) -> None:
+    for refused in outcomes:
+        for probe in sessions.probes({broker_id: IMAGE.brokers[broker_id]}, 400, now_ms):
+            sessions.probed(probe, refused=refused)
+
+
+def test_refusals_count_only_in_a_row():
+    sessions = Sessions(9000)
+    sessions.restart(IMAGE.brokers, 0)
+    refuse(sessions, 2, 500, True, False, True)
+    assert sessions.is_valid(IMAGE.brokers[2], 500)
+    sessions.touch(2, 600)
+    refuse(sessions, 2, 1000, True)
+    assert sessions.is_valid(IMAGE.brokers[2], 1000)
+
+
+def test_a_probe_says_nothing_of_a_broker_that_was_heard_of_meanwhile():
+    sessions = Sessions(9000)
+    sessions.restart(IMAGE.brokers, 0)
+    refuse(sessions, 2, 500, True)
+    (late,) = sessions.probes({2: IMAGE.brokers[2]}, 400, 500)
+    sessions.touch(2, 510)
+    sessions.probed(late, refused=True)
+    refuse(sessions, 2, 1000, True)
+    assert sessions.is_valid(IMAGE.brokers[2], 1000)
+    (late,) = sessions.probes({2: IMAGE.brokers[2]}, 400, 1000)
+    sessions.begin(2, 510)
+    sessions.probed(late, refused=True)
+    refuse(sessions, 2, 1000, True)
+    assert sessions.is_valid(IMAGE.brokers[2], 1000)
+
+
+def test_a_broker_that_was_heard_of_though_refused_is_judged_by_its_heartbeats_alone():
+    sessions = Sessions(9000)
+    sessions.restart(IMAGE.brokers, 0)
+    refuse(sessions, 2, 500, True, True)
+    assert not sessions.is_valid(IMAGE.brokers[2], 500)
+    sessions.touch(2, 600)
+    assert sessions.is_valid(IMAGE.brokers[2], 600)
+    assert sessions.probes({2: IMAGE.brokers[2]}, 400, 5000) == []
+    # Another process of it is another matter.
+    sessions.begin(2, 600)
+    assert len(sessions.probes({2: IMAGE.brokers[2]}, 400, 5000)) == 1
+
+
+def test_a_heartbeat_that_waited_for_its_answer_does_not_outweigh_refusals():
+    sessions = Sessions(9000)
+    sessions.restart(IMAGE.brokers, 0)
+    sessions.touch(2, 10)
+    refuse(sessions, 2, 500, True, True)
+    sessions.wait_again(2, 510)
+    assert not sessions.is_valid(IMAGE.brokers[2], 520)
+
+
 def test_the_broker_of_the_only_controller_needs_no_heartbeats():
     sessions = Sessions(1000)
     sessions.restart([1], 0)
@@ -203,6 +283,7 @@ def test_the_broker_of_the_only_controller_needs_no_heartbeats():
     image = cluster(1)
     assert sessions.is_valid(image.brokers[1], 10**9)
     assert sessions.expired(image.brokers, 10**9) == []
+    assert sessions.probes(image.brokers, 400, 10**9) == []
 
 
 def test_a_broker_may_go_when_all_that_can_lead_have_read_so_far():

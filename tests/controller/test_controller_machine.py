@@ -18,25 +18,25 @@ from hypothesis import HealthCheck, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, rule
 
-from ottla.controller.alter_configs import ConfigChange, KeyChange, Operation, alter_configs
-from ottla.controller.alter_partition import alter_partition
-from ottla.controller.broker_states import fence, lose_folders, unregister
-from ottla.controller.config_rules import ConfigRules
-from ottla.controller.create_topics import create_topics
-from ottla.controller.delete_topics import delete_topics
-from ottla.controller.elect_leaders import balance_leaders, elect_leaderless, elect_leaders
-from ottla.controller.eligible import min_isr_by_topic
-from ottla.controller.heartbeats import State, heartbeat
-from ottla.controller.reassignments import alter_reassignments
-from ottla.controller.registration import register_broker
-from ottla.controller.replica_folders import assign_replicas
-from ottla.controller.sessions import Sessions
-from ottla.controller.unclean import elections_by_topic
-from ottla.metadata.changes import ImageChange
-from ottla.metadata.decision import Decision
-from ottla.metadata.image import MetadataImage, PartitionImage
-from ottla.metadata.records import decode_record, encode_record
-from ottla.metadata.resources import ResourceType
+from ottla.broker.controller.alter_configs import ConfigChange, KeyChange, Operation, alter_configs
+from ottla.broker.controller.alter_partition import alter_partition
+from ottla.broker.controller.broker_states import fence, lose_folders, unregister
+from ottla.broker.controller.config_rules import ConfigRules
+from ottla.broker.controller.elect_leaders import balance_leaders, elect_leaderless, elect_leaders
+from ottla.broker.controller.eligible import min_isr_by_topic
+from ottla.broker.controller.heartbeats import State, heartbeat
+from ottla.broker.controller.reassignments import alter_reassignments
+from ottla.broker.controller.registration import register_broker
+from ottla.broker.controller.replica_folders import assign_replicas
+from ottla.broker.controller.sessions import Sessions
+from ottla.broker.controller.topics.create_topics import create_topics
+from ottla.broker.controller.topics.delete_topics import delete_topics
+from ottla.broker.controller.unclean import elections_by_topic
+from ottla.broker.metadata.changes import ImageChange
+from ottla.broker.metadata.decision import Decision
+from ottla.broker.metadata.image import MetadataImage, PartitionImage
+from ottla.broker.metadata.records import decode_record, encode_record
+from ottla.broker.metadata.resources import ResourceType
 from ottla.protocol.errors import ErrorCode, KafkaError
 from ottla.protocol.messages.alter_partition import (
     AlterPartitionRequest,

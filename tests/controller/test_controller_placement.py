@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ottla.controller.placement import UsableBroker, place
+from ottla.broker.controller.placement import UsableBroker, place
 from ottla.protocol.errors import ErrorCode, KafkaError
 
 BROKERS = st.lists(

@@ -14,10 +14,10 @@ from controller_cases import (
     unfenced,
 )
 
-from ottla.controller.partition_change import Target, change_partition
-from ottla.controller.reassignments import alter_reassignments, list_reassignments
-from ottla.controller.unclean import elections_by_topic
-from ottla.metadata.image import NO_LEADER, MetadataImage
+from ottla.broker.controller.partition_change import Target, change_partition
+from ottla.broker.controller.reassignments import alter_reassignments, list_reassignments
+from ottla.broker.controller.unclean import elections_by_topic
+from ottla.broker.metadata.image import NO_LEADER, MetadataImage
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,

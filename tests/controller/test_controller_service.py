@@ -9,19 +9,24 @@ from pathlib import Path
 import pytest
 from controller_cases import folder, registration, topic
 
+from ottla.broker.controller.alter_configs import ConfigChange, KeyChange, Operation
+from ottla.broker.controller.controller import Controller
+from ottla.broker.metadata.features import ELR_VERSION_FEATURE
+from ottla.broker.metadata.image import MetadataImage
+from ottla.broker.metadata.log import MetadataLog
+from ottla.broker.metadata.resources import CLUSTER_DEFAULT, ResourceType
 from ottla.config.broker import BrokerConfig
-from ottla.controller.alter_configs import ConfigChange, KeyChange, Operation
-from ottla.controller.controller import Controller
-from ottla.metadata.features import ELR_VERSION_FEATURE
-from ottla.metadata.image import MetadataImage
-from ottla.metadata.log import MetadataLog
-from ottla.metadata.resources import CLUSTER_DEFAULT, ResourceType
 from ottla.protocol.errors import ErrorCode, KafkaError
 from ottla.protocol.messages.alter_partition import (
     AlterPartitionRequest,
     BrokerState,
     RequestPartitionData,
     RequestTopicData,
+)
+from ottla.protocol.messages.alter_partition_reassignments import (
+    AlterPartitionReassignmentsRequest,
+    ReassignablePartition,
+    ReassignableTopic,
 )
 from ottla.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
 from ottla.protocol.messages.create_topics import CreatableReplicaAssignment, CreateTopicsRequest
@@ -64,6 +69,14 @@ class Stage:
         ]
         response = await self.controller.create_topics(CreateTopicsRequest(topics=[wanted]))
         assert response.topics[0].error_code == 0
+
+    async def reassign(self, replicas: list[int] | None) -> None:
+        moved = ReassignablePartition(partition_index=0, replicas=replicas)
+        request = AlterPartitionReassignmentsRequest(
+            topics=[ReassignableTopic(name="t", partitions=[moved])]
+        )
+        response = await self.controller.alter_partition_reassignments(request)
+        assert response.responses[0].partitions[0].error_code == 0
 
     async def until(self, holds: Callable[[MetadataImage], bool], limit_s: float = 10.0) -> None:
         changed = asyncio.Event()
@@ -137,6 +150,75 @@ def test_a_broker_leaves_when_all_others_know_that_it_does(tmp_path: Path):
         await stage.beat(3)
         assert (await stage.beat(2, want_shut_down=True)).should_shut_down
         assert stage.image.brokers[2].fenced
+
+    play(tmp_path, story, broker_session_timeout_ms="9000")
+
+
+def test_replicas_in_sync_are_removed_once_those_that_stay_are_heard_of(tmp_path: Path):
+    async def story(stage: Stage) -> None:
+        await stage.start(2, 3, 4)
+        await stage.create(2, 3, 4)
+        moving = asyncio.ensure_future(stage.reassign([2, 3]))
+        await asyncio.sleep(0.01)
+        await stage.beat(2)
+        await asyncio.sleep(0.01)
+        assert not moving.done()
+        assert stage.image.topics["t"].partitions[0].replicas == (2, 3, 4)
+        await stage.beat(3)
+        await moving
+        assert stage.image.topics["t"].partitions[0].replicas == (2, 3)
+
+    play(tmp_path, story, broker_session_timeout_ms="9000")
+
+
+def test_the_replica_with_all_records_stays_if_the_others_crashed_unnoticed(tmp_path: Path):
+    """2 and 3 lost power, and nobody has noticed when 4 is to give up its replica."""
+
+    async def story(stage: Stage) -> None:
+        await stage.start(2, 3, 4)
+        await stage.create(2, 3, 4)
+        moving = asyncio.ensure_future(stage.reassign([2, 3]))
+        await asyncio.sleep(0.01)
+        await stage.controller.register_broker(registration(2, incarnation=2))
+        await stage.controller.register_broker(registration(3, incarnation=2))
+        await moving
+        found = stage.image.topics["t"].partitions[0]
+        assert (found.leader, found.isr) == (4, (4,))
+        assert found.is_reassigned
+
+    play(tmp_path, story, broker_session_timeout_ms="9000")
+
+
+def test_who_stays_silent_delays_a_removal_until_its_session_ends(tmp_path: Path):
+    async def story(stage: Stage) -> None:
+        await stage.start(2, 3, 4)
+        await stage.create(2, 3, 4)
+
+        async def beat() -> None:
+            while True:
+                await stage.beat(2)
+                await stage.beat(4)
+                await asyncio.sleep(SESSION_MS / 5000)
+
+        beating = asyncio.ensure_future(beat())
+        await stage.reassign([2, 3])
+        found = stage.image.topics["t"].partitions[0]
+        assert (set(found.isr), found.removing_replicas) == ({2, 4}, (4,))
+        assert stage.image.brokers[3].fenced
+        beating.cancel()
+
+    play(tmp_path, story)
+
+
+def test_moves_that_remove_nothing_at_once_wait_for_no_heartbeat(tmp_path: Path):
+    async def story(stage: Stage) -> None:
+        await stage.start(2, 3, 4)
+        await stage.create(2, 3)
+        await stage.reassign([3, 2])
+        await stage.reassign([2, 4])
+        assert stage.image.topics["t"].partitions[0].adding_replicas == (4,)
+        await stage.reassign(None)
+        assert stage.image.topics["t"].partitions[0].replicas == (2, 3)
 
     play(tmp_path, story, broker_session_timeout_ms="9000")
 

@@ -7,9 +7,9 @@ from random import Random
 import pytest
 from controller_cases import ONE_BROKER, applied, cluster, topic, with_topics
 
-from ottla.controller.create_partitions import create_partitions
-from ottla.controller.delete_topics import delete_topics
-from ottla.metadata.image import MetadataImage
+from ottla.broker.controller.topics.create_partitions import create_partitions
+from ottla.broker.controller.topics.delete_topics import delete_topics
+from ottla.broker.metadata.image import MetadataImage
 from ottla.protocol.errors import ErrorCode, KafkaError
 from ottla.protocol.messages.create_partitions import (
     CreatePartitionsAssignment,

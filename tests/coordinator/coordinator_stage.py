@@ -10,18 +10,18 @@ from random import Random
 from types import SimpleNamespace
 from typing import Any
 
-from ottla.coordinator.outbox import CoordinatorRecord, Now, Outbox
-from ottla.coordinator.record_codec import GROUP_RECORDS, encode
-from ottla.coordinator.runtime import CoordinatorRuntime
-from ottla.metadata.delta import MetadataDelta
-from ottla.metadata.image import MetadataImage, PartitionImage, TopicImage
+from ottla.broker.coordinator.outbox import CoordinatorRecord, Now, Outbox
+from ottla.broker.coordinator.record_codec import GROUP_RECORDS, encode
+from ottla.broker.coordinator.runtime import CoordinatorRuntime
+from ottla.broker.metadata.delta import MetadataDelta
+from ottla.broker.metadata.image import MetadataImage, PartitionImage, TopicImage
+from ottla.broker.storage.log import Appended
 from ottla.protocol.errors import ErrorCode, KafkaError
 from ottla.protocol.messages.heartbeat import HeartbeatResponse
 from ottla.records.builder import build_batch
 from ottla.records.control import end_txn_marker
 from ottla.records.header import BatchHeader, read_header
 from ottla.records.record import Record
-from ottla.storage.log import Appended
 
 TOPIC = "__consumer_offsets"
 NODE = 1
@@ -162,6 +162,7 @@ class NotingShard:
     """Remembers what it was told."""
 
     record_types: Mapping[int, tuple[str, str]] = GROUP_RECORDS
+    base_sequence = 0
 
     def __init__(self, index: int) -> None:
         self.index = index
@@ -226,7 +227,7 @@ class CoordinatorStage:
         self.partitions = {index: StagePartition(index) for index in range(partitions)}
         topic = SimpleNamespace(partitions=self.partitions)
         self.replicas = SimpleNamespace(
-            topics={TOPIC: topic} if created else {}, noted=lambda error: error
+            topics={TOPIC: topic} if created else {}, fail_dir_if_needed=lambda error: error
         )
         self.coordinator: CoordinatorRuntime[Any] = CoordinatorRuntime(
             self.runtime,  # type: ignore[arg-type]

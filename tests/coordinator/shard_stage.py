@@ -8,13 +8,13 @@ from typing import Any
 
 from coordinator_stage import StageToken
 
-from ottla.coordinator.classic.client import Client
-from ottla.coordinator.group_settings import GroupShardSettings
-from ottla.coordinator.group_shard import GroupShard
-from ottla.coordinator.outbox import Now, Outbox
-from ottla.coordinator.record_codec import GROUP_RECORDS, decode
-from ottla.metadata.delta import MetadataDelta
-from ottla.metadata.image import MetadataImage, TopicImage
+from ottla.broker.coordinator.classic.client import Client
+from ottla.broker.coordinator.group_settings import GroupShardSettings
+from ottla.broker.coordinator.group_shard import GroupShard
+from ottla.broker.coordinator.outbox import Now, Outbox
+from ottla.broker.coordinator.record_codec import GROUP_RECORDS, decode
+from ottla.broker.metadata.delta import MetadataDelta
+from ottla.broker.metadata.image import MetadataImage, TopicImage
 from ottla.protocol.errors import ErrorCode, KafkaError
 from ottla.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
 from ottla.protocol.messages.offset_commit import (

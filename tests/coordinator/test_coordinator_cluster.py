@@ -17,7 +17,20 @@ from confluent_kafka.admin import AdminClient, NewTopic
 
 import ottla.testing
 from ottla.blocking import Producer as OttlaProducer
-from ottla.coordinator.hashing import partition_of
+from ottla.broker.coordinator.hashing import partition_of
+from ottla.client.network.cluster import Cluster as ClientCluster
+from ottla.client.settings.common import ClientSettings
+from ottla.protocol.errors import ErrorCode
+from ottla.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
+from ottla.protocol.messages.describe_producers import DescribeProducersRequest, TopicRequest
+from ottla.protocol.messages.end_txn import EndTxnRequest
+from ottla.protocol.messages.init_producer_id import InitProducerIdRequest
+from ottla.protocol.messages.txn_offset_commit import (
+    TxnOffsetCommitRequest,
+    TxnOffsetCommitRequestPartition,
+    TxnOffsetCommitRequestTopic,
+)
+from ottla.runtime.os_runtime import OsRuntime, run
 
 pytestmark = pytest.mark.ottla_only
 
@@ -92,6 +105,7 @@ def consumer(cluster: Any, group: str, **more: Any) -> Consumer:
             "enable.auto.commit": False,
             "isolation.level": "read_committed",
             "session.timeout.ms": 6000,
+            "max.poll.interval.ms": 6000,
             "log_level": 0,
             **more,
         }
@@ -188,7 +202,8 @@ class Copiers:
     """One at a time. One that is stuck gets a successor of the same name, which fences it.
 
     librdkafka 2.16 may wait for a coordinator of the group that has left the cluster until some
-    broker comes or goes (its issue 5511).
+    broker comes or goes (its issue 5511). Its consumer beside it still sends heartbeats, and the
+    group waits for it as long as `max.poll.interval.ms` says.
     """
 
     def __init__(self, cluster: Any, name: str, group: str) -> None:
@@ -265,6 +280,117 @@ def test_producers_of_both_protocols_write_through_any_coordinator(cluster: Any)
                         producer.send("output", f"{node}-{number}".encode(), partition=partition)
     seen = read_all(cluster, "output", 45)
     assert seen == Counter({f"{n}-{k}": 3 for n in cluster.nodes for k in range(5)})
+
+
+def hold_questions(cluster: Any, delay_s: float) -> None:
+    """Each question of a node to a transaction's coordinator leaves it late, as if many waited."""
+
+    def hold(node: Any) -> None:
+        inquiries = node.broker.services.coordinators.transactions._inquiries
+        put = inquiries.put
+        inquiries.put = lambda *question: node.runtime.call_later(delay_s, put, *question)
+
+    nodes = [hosted.node for hosted in cluster._group._nodes.values()]
+    cluster._thread.look(lambda: [hold(node) for node in nodes])
+
+
+def test_markers_of_the_last_transaction_that_overtake_a_question_cost_no_error(
+    cluster: Any,
+) -> None:
+    """The next transaction is begun at once. Its first batch makes a leader note that it asks, the
+    markers come and void the note, and only then the coordinator is asked and agrees."""
+    create(cluster, "output")
+    warm_up(cluster)
+    hold_questions(cluster, 0.03)
+    name = coordinated_by(cluster, 1, TRANSACTIONS)
+    with OttlaProducer(
+        bootstrap_servers=cluster.bootstrap_servers, transactional_id=name
+    ) as producer:
+        producer.init_transactions()
+        for number in range(6):
+            with producer.transaction():
+                for partition in range(3):
+                    producer.send("output", str(number).encode(), partition=partition)
+    assert read_all(cluster, "output", 18) == Counter({str(n): 3 for n in range(6)})
+
+
+def test_offsets_that_come_after_the_end_of_their_transaction_do_not_slip_into_the_next(
+    cluster: Any,
+) -> None:
+    """Protocol 1 keeps the epoch: what tells the transactions apart is the marker between them."""
+    create(cluster, "input")
+    warm_up(cluster)
+    name = coordinated_by(cluster, 1, TRANSACTIONS)
+    group = coordinated_by(cluster, 2, GROUPS)
+    hold_questions(cluster, 1.0)
+
+    async def story(runtime: OsRuntime) -> None:
+        settings = ClientSettings(bootstrap_servers=cluster.bootstrap_servers)
+        async with ClientCluster.of(settings, runtime) as clients:
+            await clients.topic("input")
+            coordinator, home = await clients.broker(1), await clients.broker(2)
+            ready = await coordinator.request(
+                InitProducerIdRequest(transactional_id=name, transaction_timeout_ms=60_000)
+            )
+            who = {"producer_id": ready.producer_id, "producer_epoch": ready.producer_epoch}
+            adding = AddOffsetsToTxnRequest(transactional_id=name, group_id=group, **who)
+            late = TxnOffsetCommitRequest(
+                transactional_id=name, group_id=group, topics=[offsets("input", 0, 7)], **who
+            )
+            ending = EndTxnRequest(transactional_id=name, committed=False, **who)
+            assert (await coordinator.request(adding, version=3)).error_code == 0
+            committing = asyncio.ensure_future(home.request(late, version=3))
+            await asyncio.sleep(0.2)
+            assert (await coordinator.request(ending, version=3)).error_code == 0
+            while (await coordinator.request(adding, version=3)).error_code:  # noqa: ASYNC110
+                await asyncio.sleep(0.02)
+            (topic,) = (await committing).topics
+            assert topic.partitions[0].error_code == ErrorCode.COORDINATOR_LOAD_IN_PROGRESS
+            ending.committed = True
+            assert (await coordinator.request(ending, version=3)).error_code == 0
+
+    run(story)
+    reader = consumer(cluster, group)
+    (committed,) = reader.committed([TopicPartition("input", 0)], WAIT_S)
+    reader.close()
+    assert committed.offset < 0
+
+
+def offsets(topic: str, partition: int, offset: int) -> TxnOffsetCommitRequestTopic:
+    one = TxnOffsetCommitRequestPartition(partition_index=partition, committed_offset=offset)
+    return TxnOffsetCommitRequestTopic(name=topic, partitions=[one])
+
+
+def test_every_replica_tells_of_the_open_transactions_of_a_partition(cluster: Any) -> None:
+    """As in Kafka: `kafka-transactions.sh find-hanging --broker-id` asks for all that it has."""
+    admin = AdminClient({"bootstrap.servers": cluster.bootstrap_servers})
+    admin.create_topics([NewTopic("pair", 1, 2)])["pair"].result(WAIT_S)
+    producer = transactional(cluster, "open")
+    producer.begin_transaction()
+    producer.produce("pair", b"open", partition=0)
+    assert producer.flush(WAIT_S) == 0
+    image = admin.list_topics("pair", WAIT_S).topics["pair"].partitions[0]
+
+    async def describe(runtime: OsRuntime) -> dict[int, tuple[int, list[int]]]:
+        wanted = TopicRequest(name="pair", partition_indexes=[0])
+        found = {}
+        settings = ClientSettings(bootstrap_servers=cluster.bootstrap_servers)
+        async with ClientCluster.of(settings, runtime) as clients:
+            await clients.topic("pair")
+            for node in cluster.nodes:
+                connection = await clients.broker(node)
+                answer = await connection.request(DescribeProducersRequest(topics=[wanted]))
+                partition = answer.topics[0].partitions[0]
+                starts = [one.current_txn_start_offset for one in partition.active_producers]
+                found[node] = (partition.error_code, starts)
+        return found
+
+    expected = {
+        node: (0, [0]) if node in image.replicas else (ErrorCode.NOT_LEADER_OR_FOLLOWER, [])
+        for node in cluster.nodes
+    }
+    until(lambda: run(describe) == expected)
+    producer.abort_transaction(WAIT_S)
 
 
 @pytest.mark.parametrize("victim", ["group coordinator", "transaction coordinator"])

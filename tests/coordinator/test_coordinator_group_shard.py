@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import dataclasses
-import struct
 
 import pytest
 from hypothesis import settings as hypothesis_settings
@@ -11,12 +10,21 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from shard_stage import DAY_MS, ShardStage
 
-from ottla.coordinator.group_settings import GroupShardSettings
-from ottla.coordinator.group_shard import GroupShard
-from ottla.protocol.codec import encoder
+from ottla.broker.coordinator import record_codec
+from ottla.broker.coordinator.classic.client import Client
+from ottla.broker.coordinator.classic.hosting import describe
+from ottla.broker.coordinator.group_settings import GroupShardSettings
+from ottla.broker.coordinator.group_shard import GroupShard
+from ottla.broker.coordinator.outbox import CoordinatorRecord
+from ottla.protocol.consumer_protocol import write
+from ottla.protocol.coordinator_records.legacy_offset_commit import (
+    LegacyOffsetCommitKey,
+    LegacyOffsetCommitValue,
+)
 from ottla.protocol.embedded.consumer_protocol_subscription import ConsumerProtocolSubscription
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.heartbeat import HeartbeatRequest
+from ottla.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
 from ottla.protocol.messages.leave_group import LeaveGroupRequest, MemberIdentity
 
 
@@ -26,10 +34,7 @@ def stage() -> ShardStage:
 
 
 def subscribed_to(*topics: str) -> bytes:
-    message = ConsumerProtocolSubscription(topics=list(topics), user_data=None)
-    return struct.pack(">h", 0) + b"".join(
-        bytes(chunk) for chunk in encoder(ConsumerProtocolSubscription, 0)(message)
-    )
+    return write(ConsumerProtocolSubscription(topics=list(topics)), 0)
 
 
 # --- committing ---------------------------------------------------------------------------------
@@ -75,9 +80,43 @@ def test_notes_may_be_as_long_as_configured(stage: ShardStage) -> None:
 
 def test_a_commit_too_large_for_one_batch_is_refused_whole() -> None:
     small = ShardStage(dataclasses.replace(GroupShardSettings(), commit_bytes_max=200))
-    assert small.commit("g", 1, metadata="x" * 200) is ErrorCode.INVALID_COMMIT_OFFSET_SIZE
+    assert small.commit("g", 1, metadata="x" * 200) is ErrorCode.UNKNOWN_SERVER_ERROR
     assert small.shard.groups == {}
     assert small.commit("g", 1, metadata="x" * 100) is ErrorCode.NONE
+
+
+@pytest.mark.parametrize("retention_ms", [2**63 - 1, -(2**63), 0])
+def test_a_retention_time_of_any_size_is_kept_as_far_as_it_can_be(
+    stage: ShardStage, retention_ms: int
+) -> None:
+    assert stage.commit("g", 7, version=2, retention_ms=retention_ms) is ErrorCode.NONE
+    assert stage.reloaded().offsets.get("g", "t", 0) == stage.shard.offsets.get("g", "t", 0)
+    stage.advance(2 * stage.settings.expiry_interval_ms)
+    assert stage.fetch("g") == (7 if retention_ms > 0 else -1)
+
+
+def test_offsets_in_the_oldest_format_are_loaded(stage: ShardStage) -> None:
+    key = LegacyOffsetCommitKey(group="g", topic="t", partition=0)
+    value = LegacyOffsetCommitValue(offset=7, metadata="note", commit_timestamp=5)
+    encoded = record_codec.encode(CoordinatorRecord(key, value))
+    stage.log.append((*encoded, -1))
+    shard = stage.reloaded()
+    assert (found := shard.offsets.get("g", "t", 0)) is not None
+    assert found[:5] == (7, -1, "note", 5, -1)
+    shard.replay(CoordinatorRecord(key, None), -1)
+    assert shard.offsets.get("g", "t", 0) is None
+
+
+def test_a_member_whose_id_could_not_be_stored_is_refused(stage: ShardStage) -> None:
+    request = JoinGroupRequest(
+        group_id="g",
+        session_timeout_ms=10_000,
+        protocol_type="consumer",
+        protocols=[JoinGroupRequestProtocol(name="range", metadata=b"")],
+    )
+    answer = stage.ask(stage.shard.join, request, Client("c" * 32_767, "/h", 3))
+    assert answer is ErrorCode.UNKNOWN_SERVER_ERROR
+    assert stage.shard.groups == {}
 
 
 def test_offsets_of_a_topic_that_was_made_anew_are_not_given_out(stage: ShardStage) -> None:
@@ -243,12 +282,12 @@ def test_groups_are_listed_by_state_and_kind(stage: ShardStage) -> None:
 
 
 def test_a_group_that_is_not_there_is_dead_or_not_found(stage: ShardStage) -> None:
-    old = stage.shard.describe_group("g", 5)
+    old = describe(stage.shard, "g", 5)
     assert (old.error_code, old.group_state) == (0, "Dead")
-    new = stage.shard.describe_group("g", 6)
+    new = describe(stage.shard, "g", 6)
     assert new.error_code == ErrorCode.GROUP_ID_NOT_FOUND
     stage.join("g")
-    assert stage.shard.describe_group("g", 6).group_state == "Stable"
+    assert describe(stage.shard, "g", 6).group_state == "Stable"
 
 
 # --- loading ------------------------------------------------------------------------------------

@@ -11,7 +11,7 @@ from bench.brokers import Broker, run_java
 from confluent_kafka import Consumer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from ottla.coordinator.hashing import partition_of
+from ottla.broker.coordinator.hashing import partition_of
 
 WAIT_S = 20.0
 

@@ -8,14 +8,16 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ottla.coordinator.hashing import java_string_hash, partition_of
-from ottla.coordinator.loading import Ended, Written, end_of, events_of
-from ottla.coordinator.outbox import CoordinatorRecord
-from ottla.coordinator.record_codec import GROUP_RECORDS, encode
-from ottla.coordinator.timers import TimerQueue
+from ottla.broker.coordinator.hashing import java_string_hash, partition_of
+from ottla.broker.coordinator.loading import Ended, Event, Unreadable, Written, end_of, events_of
+from ottla.broker.coordinator.outbox import CoordinatorRecord
+from ottla.broker.coordinator.record_codec import GROUP_RECORDS, encode
+from ottla.broker.coordinator.timers import TimerQueue
 from ottla.protocol.coordinator_records.offset_commit import OffsetCommitKey, OffsetCommitValue
 from ottla.records.builder import build_batch
 from ottla.records.control import end_txn_marker
+from ottla.records.header import batches
+from ottla.records.reader import payload_of
 from ottla.records.record import Record
 
 # --- hashing ------------------------------------------------------------------------------------
@@ -121,32 +123,61 @@ def test_a_log_is_told_in_order_with_its_transactions() -> None:
         + marker(4, 8, committed=False)
     )
     assert end_of(data, 0) == 5
-    assert list(events_of(data, 0, GROUP_RECORDS)) == [
-        Written(commit(1), -1),
-        Written(commit(2), -1),
-        Written(commit(3), 7),
-        Ended(7, committed=True),
-        Ended(8, committed=False),
+    assert events_in(data) == [
+        Written(0, commit(1), -1),
+        Written(1, commit(2), -1),
+        Written(2, commit(3), 7),
+        Ended(3, 7, committed=True),
+        Ended(4, 8, committed=False),
     ]
 
 
 @given(st.data())
 def test_a_log_read_in_pieces_of_any_size_tells_the_same(data: st.DataObject) -> None:
-    batches = [batch(2 * at, commit(at), commit(at + 100)) for at in range(6)]
-    whole = b"".join(batches)
+    pieces = [batch(2 * at, commit(at), commit(at + 100)) for at in range(6)]
+    whole = b"".join(pieces)
     events: list[object] = []
     offset = 0
     while offset < 12:
-        start = sum(map(len, batches[: offset // 2]))
-        size = data.draw(st.integers(len(batches[0]), len(whole)))
+        start = sum(map(len, pieces[: offset // 2]))
+        size = data.draw(st.integers(len(pieces[0]), len(whole)))
         piece = whole[start : start + size]
-        events += events_of(piece, offset, GROUP_RECORDS)
+        events += events_in(piece, offset)
         offset = end_of(piece, offset)
-    assert events == list(events_of(whole, 0, GROUP_RECORDS))
+    assert events == events_in(whole)
 
 
-def test_records_from_the_future_and_without_a_key_are_passed_over() -> None:
-    strange = build_batch([Record(0, 0, b"\x7f\xffnew", b"x"), Record(1, 0, None, b"x")])
-    assert list(events_of(strange + batch(2, commit(1)), 0, GROUP_RECORDS)) == [
-        Written(commit(1), -1)
+def test_what_cannot_be_read_is_told_as_such() -> None:
+    key, value = encode(commit(1))
+    strange = [
+        (b"\x7f\xffnew", b"x", "type 32767"),
+        (None, b"x", "no key"),
+        (b"\0", b"x", "no type"),
+        (b"\0\1", b"x", "OffsetCommitKey"),
+        (key, b"", "no version"),
+        (key, b"\x7f\xff" + (value or b""), "32767"),
+        (key, (value or b"")[:-4], "OffsetCommitValue"),
+    ]
+    records = [Record(at, 0, k, v) for at, (k, v, _) in enumerate(strange)]
+    *unread, last = events_in(build_batch(records) + batch(len(strange), commit(1)))
+    assert last == Written(len(strange), commit(1), -1)
+    for at, (event, (_, _, reason)) in enumerate(zip(unread, strange, strict=True)):
+        assert isinstance(event, Unreadable)
+        assert event.offset == at
+        assert reason in event.reason
+
+
+def test_of_a_batch_that_is_damaged_in_the_middle_the_front_is_told() -> None:
+    good = bytearray(batch(0, commit(1), commit(2)))
+    good[-1] = 0x7F
+    events = events_in(bytes(good) + batch(2, commit(3)))
+    assert [type(event) for event in events] == [Written, Unreadable, Written]
+
+
+def events_in(data: bytes, offset: int = 0) -> list[Event]:
+    return [
+        event
+        for header, piece in batches(data)
+        if header.last_offset >= offset
+        for event in events_of(header, payload_of(header, piece), GROUP_RECORDS)
     ]

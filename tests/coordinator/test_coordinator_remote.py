@@ -9,16 +9,16 @@ from typing import Any
 import pytest
 from coordinator_stage import StageRuntime
 
+from ottla.broker.coordinator import broker_batcher
+from ottla.broker.coordinator.broker_batcher import BrokerBatcher
+from ottla.broker.coordinator.internal_topics import InternalTopics
+from ottla.broker.coordinator.neighbours import Neighbours
+from ottla.broker.coordinator.producer_ids import ProducerIds
+from ottla.broker.coordinator.transactions.remote_inquiries import RemoteInquiries
+from ottla.broker.coordinator.transactions.transaction import Identity
+from ottla.broker.metadata.image import BrokerImage, Endpoint, MetadataImage, TopicImage
+from ottla.broker.peers.peers import PeerError
 from ottla.config.broker import BrokerConfig
-from ottla.coordinator import mailbag
-from ottla.coordinator.internal_topics import InternalTopics
-from ottla.coordinator.mailbag import Mailbag
-from ottla.coordinator.neighbours import Neighbours
-from ottla.coordinator.producer_ids import ProducerIds
-from ottla.coordinator.transactions.remote_inquiries import RemoteInquiries
-from ottla.coordinator.transactions.transaction import Identity
-from ottla.metadata.image import BrokerImage, Endpoint, MetadataImage, TopicImage
-from ottla.peers.peers import PeerError
 from ottla.protocol.errors import ErrorCode, KafkaError
 from ottla.protocol.messages.add_partitions_to_txn import (
     AddPartitionsToTxnPartitionResult,
@@ -91,7 +91,7 @@ class Note:
         self.outcome = error
 
 
-class Notes(Mailbag[Note]):
+class Notes(BrokerBatcher[Note]):
     LANE = "notes"
 
     def pack(self, items: Sequence[Note]) -> HeartbeatRequest:
@@ -206,8 +206,8 @@ def test_the_queue_of_a_broker_and_its_requests_have_a_limit(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     async def story() -> None:
-        monkeypatch.setattr(mailbag, "WAITING_MAX", 3)
-        monkeypatch.setattr(mailbag, "TOGETHER_MAX", 2)
+        monkeypatch.setattr(broker_batcher, "WAITING_MAX", 3)
+        monkeypatch.setattr(broker_batcher, "TOGETHER_MAX", 2)
         stage = BagStage()
         notes = stage.put("a", "b", "c", "d")
         assert [note.outcome for note in notes] == [None, None, None, ErrorCode.NETWORK_EXCEPTION]

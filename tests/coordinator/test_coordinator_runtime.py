@@ -9,12 +9,15 @@ from typing import Any
 import pytest
 from coordinator_stage import ANSWER, NODE, CoordinatorStage, NotingShard, StageToken
 
-from ottla.coordinator.outbox import Now, Outbox
-from ottla.coordinator.runtime import Marker
+from ottla.broker.coordinator.outbox import CoordinatorRecord, Now, Outbox
+from ottla.broker.coordinator.runtime import Marker
 from ottla.protocol.coordinator_records.offset_commit import OffsetCommitKey, OffsetCommitValue
 from ottla.protocol.errors import ErrorCode, KafkaError
 from ottla.protocol.messages.write_txn_markers import WriteTxnMarkersResponse
+from ottla.records.builder import build_batch, seal
+from ottla.records.codec import Codec
 from ottla.records.header import read_header
+from ottla.records.record import Record
 
 
 def writes(offset: int) -> Callable[[Any, Now, Outbox], None]:
@@ -111,7 +114,7 @@ def test_a_step_that_breaks_has_its_shard_made_anew_from_the_log(stage: Coordina
 
         broken = stage.shard()
         assert stage.request(step).answers == [ErrorCode.UNKNOWN_SERVER_ERROR]
-        assert waiting.answers == [ErrorCode.UNKNOWN_SERVER_ERROR]
+        assert waiting.answers == [ErrorCode.NOT_COORDINATOR]  # it may ask again
         stage.runtime.advance(0.1)
         await stage.runtime.settle()
         assert stage.shard() is not broken
@@ -119,6 +122,69 @@ def test_a_step_that_breaks_has_its_shard_made_anew_from_the_log(stage: Coordina
         assert stage.request(writes(2)).answers == [ANSWER]
 
     run(story())
+
+
+def test_a_step_whose_records_cannot_be_encoded_does_not_outlive_its_request(
+    stage: CoordinatorStage,
+) -> None:
+    async def story() -> None:
+        stage.request(writes(1))
+
+        def step(shard: Any, now: Now, outbox: Outbox) -> None:
+            shard.fired.append("in memory only")
+            writes(2**63)(shard, now, outbox)
+
+        broken = stage.shard()
+        assert stage.request(step).answers == [ErrorCode.UNKNOWN_SERVER_ERROR]
+        with pytest.raises(KafkaError, match="COORDINATOR_LOAD_IN_PROGRESS"):
+            list(stage.coordinator.shards())
+        stage.runtime.advance(0.1)
+        await stage.runtime.settle()
+        assert stage.shard() is not broken
+        assert stage.shard().fired == []
+        assert [record.value.offset for record, _ in stage.shard().replayed] == [1]
+        assert [index for index, _ in stage.coordinator.shards()] == [0, 1]
+
+    run(story())
+
+
+def test_a_batch_that_is_too_large_is_told_as_kafka_does(stage: CoordinatorStage) -> None:
+    stage.partitions[0].refuses = ErrorCode.MESSAGE_TOO_LARGE
+    assert stage.request(writes(1)).answers == [ErrorCode.UNKNOWN_SERVER_ERROR]
+
+
+def test_a_log_with_records_that_cannot_be_read_or_replayed_loads(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    class Picky(NotingShard):
+        def replay(self, record: CoordinatorRecord, producer_id: int) -> None:
+            if getattr(record.value, "offset", None) == 13:
+                raise ZeroDivisionError
+            super().replay(record, producer_id)
+
+    async def story() -> None:
+        stage = CoordinatorStage(Picky)
+        stage.other_broker_writes(0, writes(1))
+        for poison in (
+            build_batch([Record(0, 0, b"\0\1", b"x")]),
+            build_batch([Record(at, 0, None, None) for at in range(2000)], codec=Codec.ZSTD),
+            _sealed(build_batch([Record(0, 0, b"k", b"v")], codec=Codec.ZSTD), b"no zstd"),
+        ):
+            stage.partitions[0].append(poison, read_header(poison), 0)
+        stage.other_broker_writes(0, writes(13))
+        stage.other_broker_writes(0, writes(2))
+        stage.follow()
+        await stage.runtime.settle()
+        assert [record.value.offset for record, _ in stage.shard().replayed] == [1, 2]
+        assert stage.request(writes(3)).answers == [ANSWER]
+
+    run(story())
+    told = [one.getMessage() for one in caplog.records]
+    assert 10 <= len(told) <= 12
+
+
+def _sealed(batch: bytes, payload: bytes) -> bytes:
+    return seal(read_header(batch), payload)
 
 
 def test_a_log_that_refuses_costs_the_shard_and_everybody_looks_for_the_coordinator_again(
@@ -288,12 +354,50 @@ def test_with_too_few_replicas_only_reads_are_served(stage: CoordinatorStage) ->
     assert token.answers == [ErrorCode.NOT_ENOUGH_REPLICAS]
 
 
-def test_without_its_topic_there_is_no_coordinator() -> None:
+def test_a_request_that_comes_before_its_topic_waits_for_it() -> None:
+    stage = CoordinatorStage()
+    early = StageToken()
+    stage.coordinator.request("g", early, lambda shard, now, outbox: outbox.reply(early, ANSWER))
+    stage.runtime.advance(0.9)
+    assert early.answers == []
+    stage.follow()
+    assert early.answers == [ANSWER]
+    stage.runtime.advance(1)
+    assert early.answers == [ANSWER]
+
+
+def test_requests_without_a_topic_are_refused_after_a_second_and_beyond_a_hundred() -> None:
     stage = CoordinatorStage(created=False)
     stage.follow()
+    tokens = [StageToken() for _ in range(101)]
+    for token in tokens:
+        stage.coordinator.request("g", token, writes(1))
+    assert tokens.pop().answers == [ErrorCode.NOT_COORDINATOR]
+    stage.runtime.advance(0.9)
+    assert all(token.answers == [] for token in tokens)
+    stage.runtime.advance(0.2)
+    assert all(token.answers == [ErrorCode.NOT_COORDINATOR] for token in tokens)
+
+
+def test_after_a_wait_in_vain_requests_do_not_wait_again_for_a_while() -> None:
+    stage = CoordinatorStage(created=False)
+    stage.follow()
+    in_vain, soon, later = StageToken(), StageToken(), StageToken()
+    stage.coordinator.request("g", in_vain, writes(1))
+    stage.runtime.advance(1.1)
+    stage.coordinator.request("g", soon, writes(1))
+    assert soon.answers == [ErrorCode.NOT_COORDINATOR]
+    stage.runtime.advance(10)
+    stage.coordinator.request("g", later, writes(1))
+    assert later.answers == []
+
+
+def test_requests_that_wait_for_a_topic_are_refused_when_the_broker_stops() -> None:
+    stage = CoordinatorStage(created=False)
     token = StageToken()
     stage.coordinator.request("g", token, writes(1))
-    assert token.answers == [ErrorCode.COORDINATOR_NOT_AVAILABLE]
+    stage.coordinator.close()
+    assert token.answers == [ErrorCode.NOT_COORDINATOR]
 
 
 def test_a_request_that_a_step_keeps_is_answered_by_a_later_one(stage: CoordinatorStage) -> None:

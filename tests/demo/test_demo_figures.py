@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import json
+import re
 import time
 from pathlib import Path
 
@@ -38,7 +39,7 @@ def shown(*, terminal: bool) -> str:
 def test_lag_is_what_was_sent_and_not_yet_looked_at() -> None:
     figures = some_figures()
     assert figures.lag == 300
-    assert (figures.queries["intake"].batch, figures.queries["intake"].ms) == (4, 500)
+    assert (figures.queries["intake"].batch, figures.queries["intake"].ms) == (3, 500)
     assert figures.latency_s is not None
     assert 2 <= figures.latency_s < 3
 
@@ -52,16 +53,39 @@ def test_the_rate_is_that_of_the_last_seconds() -> None:
     assert 50 < figures.per_s <= 500
 
 
+def test_a_batch_that_is_done_again_after_a_kill_counts_once() -> None:
+    figures = Figures()
+    batch = {"query": "intake", "rows": 200, "ms": 500, "end": None}
+    for number in (0, 1, 1, 2):
+        figures.batch_done({**batch, "batch": number})
+    assert (figures.queries["intake"].total, figures.queries["intake"].batches) == (600, 4)
+    assert figures.batches_done() == 0  # the others have done none
+
+
+def test_the_first_alert_is_that_of_a_payment_that_came_at_its_time() -> None:
+    figures = Figures()
+    alert = {"rule": "burst", "card": "card-1", "name": "Ada Adler"}
+    figures.opened_at = time.time() - 3
+    figures.alert(alert, sent_at=None)  # of the warm-up
+    assert figures.first_alert_s is None
+    figures.alert(alert, sent_at=time.time() - 2)
+    figures.alert(alert, sent_at=time.time())
+    assert figures.first_alert_s is not None
+    assert 3 <= figures.first_alert_s < 5
+    assert len(figures.notes) == 1
+
+
 def test_elsewhere_a_line_tells_it() -> None:
     assert shown(terminal=False) == (
-        "     9 s to go: 1,000 sent, 0/s, lag 300, batch 500 ms, 1 alerts, latency 2.0 s\n"
+        " 9 s to go: 1,000 sent, 0/s, 300 waiting, batch 0.5 s, 1 alerts, 2.0 s each\n"
     )
 
 
 def test_a_terminal_shows_queries_and_alerts() -> None:
-    text = shown(terminal=True)
-    for part in ("lag 300", "2.0 s", "intake", "500 ms", "burst 1", "Ada Adler"):
+    text = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", shown(terminal=True))
+    for part in ("300 not processed", "2.0 s", "intake", "0.5 s", "burst 1", "Ada Adler"):
         assert part in text
+    assert max(map(len, text.splitlines())) <= 80
 
 
 def test_a_verdict_has_a_line_for_each_claim_whatever_is_in_it() -> None:

@@ -19,7 +19,7 @@ def progress(second: int, batch: int, rows: int) -> dict[str, Any]:
         "batchId": batch,
         "numInputRows": rows,
         "durationMs": {"triggerExecution": 100},
-        "sources": [{"endOffset": {"payments": {"0": rows}}}],
+        "sources": [{"startOffset": None, "endOffset": {"payments": {"0": rows}}}],
     }
 
 

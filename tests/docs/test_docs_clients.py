@@ -9,7 +9,11 @@ import pytest
 from bench.brokers import Broker
 
 ROOT = Path(__file__).parents[2]
-PAGES = [ROOT / "README.md", *sorted((ROOT / "docs" / "clients").glob("*.md"))]
+PAGES = [
+    ROOT / "README.md",
+    *sorted((ROOT / "docs" / "clients").glob("*.md")),
+    *sorted((ROOT / "docs" / "streams").glob("from-*.md")),
+]
 # Those of streams are for tests/streams.
 EXAMPLES = sorted(set((ROOT / "examples").glob("*.py")) - set(ROOT.glob("examples/streams_*.py")))
 HERE = "localhost:9092"
@@ -20,7 +24,7 @@ def blocks() -> list[tuple[str, str]]:
     found = []
     for page in PAGES:
         for number, code in enumerate(re.findall(r"```python\n(.*?)```", page.read_text(), re.S)):
-            if "ottla.spark" not in code:
+            if "ottla.spark" not in code and "ottla.streams" not in code:
                 found.append((f"{page.stem}-{number}", code))
     return found
 

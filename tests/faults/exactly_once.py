@@ -35,6 +35,7 @@ from exactly_once_check import LiveReader, check  # noqa: E402
 from process_notes import FENCED, read_notes  # noqa: E402
 
 from broker_harness import build, fetch_kafka  # noqa: E402
+from replaying import end_failures_with  # noqa: E402
 
 SOURCE, TARGET, GROUP = "in", "out", "copies"
 PARTITIONS = 4
@@ -376,6 +377,10 @@ def main() -> None:
     seed = random.SystemRandom().randrange(1 << 32) if options.seed is None else options.seed
     folder = options.folder or Path(tempfile.mkdtemp(prefix="ottla-exactly-once-"))
     print(f"seed {seed}, protocol {options.protocol}, {options.kills} kills, in {folder}")
+    end_failures_with(
+        f"python tests/faults/exactly_once.py --kills {options.kills} --seed {seed} "
+        f"--protocol {options.protocol}{' --java' if options.java else ''}"
+    )
     broker = build(folder / "broker", BROKER_OPTIONS).start()
     try:
         libs = fetch_kafka.find() if options.java else None

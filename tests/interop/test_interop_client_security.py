@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import asyncio
 import json
+import subprocess
+import sys
 import time
 from base64 import urlsafe_b64encode
 from collections.abc import Iterator
@@ -189,3 +191,66 @@ def test_the_wrong_protocol_for_a_listener_gives_a_hint(
 def test_a_certificate_that_nobody_trusts_is_refused(kafka: SecuredKafka) -> None:
     with pytest.raises(TlsFailed, match="certificate is not accepted"):
         cluster_id(kafka, "SASLTLS", **{**PLAIN, "ssl_cafile": None})
+
+
+# The command line
+
+
+def ottla(*arguments: object) -> subprocess.CompletedProcess[str]:
+    program = Path(sys.executable).parent / "ottla"
+    return subprocess.run(
+        [program, *map(str, arguments)], capture_output=True, text=True, timeout=60, check=False
+    )
+
+
+def jaas(module: str, user: str, password: str) -> str:
+    return (
+        f"sasl.jaas.config=org.apache.kafka.common.security.{module} required \\\n"
+        f'    username="{user}" password="{password}";\n'
+    )
+
+
+PLAIN_FILE = "sasl.mechanism=PLAIN\n" + jaas("plain.PlainLoginModule", "alice", "secret")
+SCRAM_FILE = "sasl.mechanism=SCRAM-SHA-512\n" + jaas("scram.ScramLoginModule", "bob", "hush")
+
+
+@pytest.mark.parametrize(
+    ("listener", "content"),
+    [("SASL", PLAIN_FILE), ("SASLTLS", PLAIN_FILE), ("SASLTLS", SCRAM_FILE), ("TLS", "")],
+)
+def test_the_command_line_takes_a_file_of_kafkas_tools(
+    kafka: SecuredKafka, tmp_path: Path, listener: str, content: str
+) -> None:
+    store = tmp_path / "client.pem"
+    store.write_text(kafka.client.key.read_text() + kafka.client.certificate.read_text())
+    file = tmp_path / "client.properties"
+    file.write_text(
+        f"security.protocol={LISTENERS[listener]}\n"
+        "ssl.truststore.type=PEM\n"
+        f"ssl.truststore.location={kafka.authority.certificate}\n"
+        "ssl.keystore.type=PEM\n"
+        f"ssl.keystore.location={store}\n{content}"
+    )
+    where = ("--bootstrap", f"{HOST}:{kafka.ports[listener]}", "--command-config", file)
+    done = ottla("topics", "create", "secured", "--if-not-exists", *where)
+    assert done.returncode == 0, done.stderr
+    assert "secured" in ottla("topics", "list", *where).stdout
+
+
+def test_the_command_line_takes_settings_one_by_one(kafka: SecuredKafka) -> None:
+    settings = {
+        "security.protocol": "SASL_SSL",
+        "sasl.mechanisms": "SCRAM-SHA-256",
+        "sasl.username": "bob",
+        "sasl.password": "hush",
+        "ssl.ca.location": kafka.authority.certificate,
+        "bootstrap.servers": f"{HOST}:{kafka.ports['SASLTLS']}",
+    }
+    given = [word for pair in settings.items() for word in ("-X", f"{pair[0]}={pair[1]}")]
+    done = ottla("cluster", *given)
+    assert done.returncode == 0, done.stderr
+    refused = ottla("cluster", *given, "-X", "sasl.password=guess")
+    assert refused.returncode == 1
+    assert "SCRAM-SHA-256" in refused.stderr
+    plain = ottla("cluster", "--bootstrap", settings["bootstrap.servers"])
+    assert "-X security.protocol" in plain.stderr

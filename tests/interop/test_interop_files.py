@@ -15,8 +15,8 @@ from confluent_kafka import Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
 
 from broker_harness import MakeBroker
-from ottla.metadata.batches import encode_batch
-from ottla.metadata.records import encode_record
+from ottla.broker.metadata.batches import encode_batch
+from ottla.broker.metadata.records import encode_record
 from ottla.protocol.metadata_records.feature_level_record import FeatureLevelRecord
 from ottla.protocol.metadata_records.partition_change_record import PartitionChangeRecord
 from ottla.protocol.metadata_records.partition_record import PartitionRecord

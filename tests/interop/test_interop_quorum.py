@@ -4,19 +4,19 @@ from __future__ import annotations
 
 import asyncio
 import contextlib
-import socket
 import subprocess
 from collections.abc import Awaitable, Callable, Iterator, Mapping
 from pathlib import Path
 
 import pytest
 
+from ottla.broker.metadata.formatting import write_first_features
+from ottla.broker.metadata.log import MetadataLog
+from ottla.broker.storage.dirs.meta_properties import MetaProperties, write_meta_properties
 from ottla.config.broker import BrokerConfig
-from ottla.metadata.formatting import write_first_features
-from ottla.metadata.log import MetadataLog
 from ottla.node import Node
 from ottla.runtime.os_runtime import OsRuntime, run
-from ottla.storage.meta_properties import MetaProperties, write_meta_properties
+from ottla.runtime.ports import free_ports
 
 CLUSTER_ID = "TxF4Pg9wTTyHSTiNHco7gg"
 OURS = (1, 2)
@@ -97,14 +97,6 @@ class MixedQuorum:
                 await asyncio.sleep(0.05)
 
 
-def free_ports(count: int) -> list[int]:
-    with contextlib.ExitStack() as stack:
-        sockets = [stack.enter_context(socket.socket()) for _ in range(count)]
-        for one in sockets:
-            one.bind(("127.0.0.1", 0))
-        return [one.getsockname()[1] for one in sockets]
-
-
 def in_quorum(
     quorum: MixedQuorum, ours: Mapping[str, str], story: Callable[[], Awaitable[None]]
 ) -> None:
@@ -133,7 +125,7 @@ def test_kafka_follows_a_leader_of_ottla(tmp_path: Path, kafka_libs: Path) -> No
 
 def progress(log: MetadataLog, node_id: int) -> int | None:
     """How far a voter is, as the leader knows it."""
-    from ottla.raft.states.leader import Leader
+    from ottla.broker.raft.states.leader import Leader
 
     state = log.quorum.core.state
     assert isinstance(state, Leader)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable
 from pathlib import Path
 
+from ottla.broker.metadata.log import MetadataLog
 from ottla.config.broker import BrokerConfig
-from ottla.metadata.log import MetadataLog
 from ottla.protocol.metadata_records.config_record import ConfigRecord
 from ottla.protocol.metadata_records.partition_record import PartitionRecord
 from ottla.protocol.metadata_records.topic_record import TopicRecord

@@ -5,10 +5,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 from metadata_cases import FOLDER, config, partition, topic, topic_id
 
-from ottla.metadata.changes import ImageChange, MetadataInconsistent, apply_records
-from ottla.metadata.image import EMPTY_IMAGE, MetadataImage
-from ottla.metadata.records import decode_record, encode_record
-from ottla.metadata.replay import TransactionFilter
+from ottla.broker.metadata.changes import ImageChange, MetadataInconsistent, apply_records
+from ottla.broker.metadata.image import EMPTY_IMAGE, MetadataImage
+from ottla.broker.metadata.records import decode_record, encode_record
+from ottla.broker.metadata.replay import TransactionFilter
 from ottla.protocol.metadata_records.abort_transaction_record import AbortTransactionRecord
 from ottla.protocol.metadata_records.begin_transaction_record import BeginTransactionRecord
 from ottla.protocol.metadata_records.broker_registration_change_record import (

@@ -4,18 +4,21 @@ import asyncio
 import json
 import subprocess
 import threading
+import time
 from pathlib import Path
 from typing import Any
 
 import pytest
 from metadata_cases import FOLDER, config, open_log, partition, topic, with_log
 
-from ottla.metadata.batches import BATCH_BYTES_MAX, BATCH_RECORDS_MAX, split
-from ottla.metadata.decision import Decision
-from ottla.metadata.delta import MetadataDelta
-from ottla.metadata.image import METADATA_TOPIC, MetadataImage
-from ottla.metadata.log import MetadataLog
-from ottla.metadata.replay import MetadataLogDamaged
+from ottla.broker.metadata.batches import BATCH_BYTES_MAX, BATCH_RECORDS_MAX, split
+from ottla.broker.metadata.decision import Decision
+from ottla.broker.metadata.delta import MetadataDelta
+from ottla.broker.metadata.image import METADATA_TOPIC, MetadataImage
+from ottla.broker.metadata.log import MetadataLog
+from ottla.broker.metadata.replay import MetadataLogDamaged
+from ottla.broker.storage.errors import CorruptFile
+from ottla.config.broker import BrokerConfig
 from ottla.protocol.errors import ErrorCode, KafkaError
 from ottla.protocol.metadata_records.feature_level_record import FeatureLevelRecord
 from ottla.protocol.metadata_records.no_op_record import NoOpRecord
@@ -143,6 +146,86 @@ def test_appends_during_an_fsync_are_committed_together_by_the_next_one(tmp_path
     with_log(tmp_path, use)
 
 
+WIDE = 9_000
+
+
+def wide(image: MetadataImage) -> Decision[int]:
+    return Decision([topic(1), *(partition(1, n) for n in range(WIDE))], len(image.topics))
+
+
+def test_others_have_their_turn_while_a_large_decision_is_written_but_no_decision(tmp_path: Path):
+    async def use(log: MetadataLog) -> None:
+        seen: list[int] = []
+
+        def narrow(image: MetadataImage) -> Decision[int]:
+            found = image.topics.get("topic-1")
+            seen.append(0 if found is None else len(found.partitions))
+            return Decision([topic(2)], 2)
+
+        writing = asyncio.create_task(log.write(wide, paced=True))
+        await asyncio.sleep(0)
+        after = asyncio.create_task(log.write(narrow))
+        turns = 0
+        while not log.pending.topics:
+            turns += 1
+            await asyncio.sleep(0)
+        assert turns > 1
+        assert len(log.pending.topics["topic-1"].partitions) == WIDE
+        assert await writing == 0
+        assert await after == 2
+        assert seen == [WIDE]
+
+    with_log(tmp_path, use)
+
+    async def read(log: MetadataLog) -> None:
+        assert len(log.image.topics["topic-1"].partitions) == WIDE
+
+    with_log(tmp_path, read)
+
+
+def test_a_large_decision_is_void_if_another_term_begins_while_it_is_written(tmp_path: Path):
+    async def use(log: MetadataLog) -> None:
+        writing = asyncio.create_task(log.write(wide, paced=True))
+        await asyncio.sleep(0)
+        assert not log.pending.topics
+        epoch = log.epoch
+        log.quorum.resign()
+        while not (log.is_leader and log.epoch > epoch):
+            assert not log.pending.topics
+            await asyncio.sleep(0.001)
+        with pytest.raises(KafkaError) as refused:
+            await writing
+        assert refused.value.code == ErrorCode.NOT_CONTROLLER
+        assert not log.pending.topics
+        assert await log.append([topic(1), partition(1, 0)]) == log.image.offset
+
+    with_log(tmp_path, use)
+
+
+def test_who_decided_is_answered_when_all_subscribers_are_done(tmp_path: Path):
+    async def use(log: MetadataLog) -> None:
+        rest: list[asyncio.Future[None]] = []
+        told = asyncio.Event()
+
+        def slow(delta: MetadataDelta, image: MetadataImage) -> asyncio.Future[None]:
+            told.set()
+            rest.append(asyncio.get_running_loop().create_future())
+            return rest[-1]
+
+        log.subscribe(slow)
+        log.subscribe(slow)
+        writing = asyncio.create_task(log.append([topic(1)]))
+        await told.wait()
+        assert "topic-1" in log.image.topics
+        rest[0].set_result(None)
+        await asyncio.sleep(0.01)
+        assert not writing.done()
+        rest[1].set_result(None)
+        await writing
+
+    with_log(tmp_path, use)
+
+
 class _Replaced:
     """A log with one method replaced."""
 
@@ -258,11 +341,10 @@ def test_batches_are_bounded_by_count_and_size():
 def test_a_torn_tail_is_cut_and_the_rest_stays(tmp_path: Path):
     async def write(log: MetadataLog) -> None:
         await log.append([topic(1), partition(1, 0)])
-        await log.append([topic(2), partition(2, 0)])
 
     with_log(tmp_path, write)
     data = segment(tmp_path).read_bytes()
-    segment(tmp_path).write_bytes(data[:-10])
+    segment(tmp_path).write_bytes(data + data[-100:-10])  # power went while it was written
 
     async def look(log: MetadataLog) -> None:
         assert list(log.image.topics) == ["topic-1"]
@@ -272,7 +354,7 @@ def test_a_torn_tail_is_cut_and_the_rest_stays(tmp_path: Path):
 
 
 def test_a_record_nobody_knows_keeps_the_node_from_starting(tmp_path: Path):
-    from ottla.metadata import log as module
+    from ottla.broker.metadata import batches as module
 
     async def write(log: MetadataLog) -> None:
         real = module.encode_record
@@ -362,5 +444,84 @@ def test_a_flipped_bit_in_a_log_closed_cleanly_keeps_the_node_from_starting(tmp_
     async def main(runtime: OsRuntime) -> None:
         await open_log(runtime, tmp_path, clean=True)
 
-    with pytest.raises(MetadataLogDamaged, match="checksum"):
+    with pytest.raises(CorruptFile, match="where offset 1 begins: checksum"):
         run(main)
+
+
+# What was committed and is gone
+
+
+def committed(folder: Path) -> int:
+    found = json.loads((folder / f"{METADATA_TOPIC}-0" / "committed-offset").read_text())
+    offset: int = found["committedOffset"]
+    return offset
+
+
+def test_what_is_known_to_be_committed_is_noted_at_the_start_and_at_the_end(tmp_path: Path) -> None:
+    async def write(log: MetadataLog) -> None:
+        path = tmp_path / f"{METADATA_TOPIC}-0" / "committed-offset"
+        deadline = time.monotonic() + 10
+        while not path.exists() and time.monotonic() < deadline:  # noqa: ASYNC110
+            await asyncio.sleep(0.01)
+        assert committed(tmp_path) >= 1
+        await log.append([topic(1), partition(1, 0)])
+
+    with_log(tmp_path, write)
+    assert committed(tmp_path) == 3
+
+
+def test_a_damaged_note_of_what_was_committed_stops_nobody(tmp_path: Path) -> None:
+    async def nothing(log: MetadataLog) -> None:
+        pass
+
+    with_log(tmp_path, nothing)
+    for damaged in ("", "[]", "{}", '{"committedOffset": "x"}'):
+        (tmp_path / f"{METADATA_TOPIC}-0" / "committed-offset").write_text(damaged)
+        with_log(tmp_path, nothing)
+    assert committed(tmp_path) == 5
+
+
+@pytest.mark.parametrize(
+    ("roles", "says"),
+    [("controller", "move .* away: this node then fetches"), ("broker", None)],
+)
+def test_a_controller_among_others_does_not_vote_without_what_it_acknowledged(
+    tmp_path: Path, roles: str, says: str | None, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def write(log: MetadataLog) -> None:
+        await log.append([topic(1), partition(1, 0)])
+
+    with_log(tmp_path, write)
+    with segment(tmp_path).open("r+b") as file:
+        file.truncate(50)
+    settings = BrokerConfig.parse(
+        {
+            "node.id": "1",
+            "process.roles": roles,
+            "log.dirs": str(tmp_path),
+            "controller.listener.names": "CONTROLLER",
+            "controller.quorum.voters": "1@127.0.0.1:1,2@127.0.0.1:2,3@127.0.0.1:3"
+            if roles == "controller"
+            else "2@127.0.0.1:2,3@127.0.0.1:3",
+            "listeners": "CONTROLLER://127.0.0.1:1" if roles == "controller" else "PLAINTEXT://:1",
+        }
+    )
+
+    async def opening(runtime: OsRuntime) -> None:
+        opened = await MetadataLog.open(
+            runtime,
+            str(tmp_path),
+            node_id=1,
+            cluster_id="cluster",
+            config=settings,
+            clean=True,
+            on_failure=lambda error: None,
+        )
+        await opened.close()
+
+    if says is None:
+        run(opening)
+        assert "They are fetched again" in caplog.text
+    else:
+        with pytest.raises(CorruptFile, match=says):
+            run(opening)

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from metadata_cases import FOLDER, config, partition, topic
 
-from ottla.metadata.records import decode_record, encode_record, record_class
+from ottla.broker.metadata.records import decode_record, encode_record, record_class
 from ottla.protocol.errors import MalformedMessage
 from ottla.protocol.metadata_records.feature_level_record import FeatureLevelRecord
 from ottla.protocol.schema import Message

@@ -8,12 +8,13 @@ from dataclasses import replace
 import pytest
 from metadata_cases import FOLDER, config, partition, topic
 
-from ottla.metadata.difference import difference
-from ottla.metadata.image import MetadataImage
-from ottla.metadata.records import decode_record, encode_record
-from ottla.metadata.snapshot import image_records
+from ottla.broker.metadata.difference import difference
+from ottla.broker.metadata.image import MetadataImage
+from ottla.broker.metadata.records import decode_record, encode_record
+from ottla.broker.metadata.snapshot import image_records
 from ottla.protocol.metadata_records.access_control_entry_record import AccessControlEntryRecord
 from ottla.protocol.metadata_records.client_quota_record import ClientQuotaRecord, EntityData
+from ottla.protocol.metadata_records.delegation_token_record import DelegationTokenRecord
 from ottla.protocol.metadata_records.feature_level_record import FeatureLevelRecord
 from ottla.protocol.metadata_records.partition_change_record import PartitionChangeRecord
 from ottla.protocol.metadata_records.producer_ids_record import ProducerIdsRecord
@@ -26,7 +27,14 @@ from ottla.protocol.metadata_records.register_controller_record import RegisterC
 from ottla.protocol.metadata_records.remove_access_control_entry_record import (
     RemoveAccessControlEntryRecord,
 )
+from ottla.protocol.metadata_records.remove_delegation_token_record import (
+    RemoveDelegationTokenRecord,
+)
 from ottla.protocol.metadata_records.remove_topic_record import RemoveTopicRecord
+from ottla.protocol.metadata_records.remove_user_scram_credential_record import (
+    RemoveUserScramCredentialRecord,
+)
+from ottla.protocol.metadata_records.user_scram_credential_record import UserScramCredentialRecord
 from ottla.protocol.schema import Message
 
 
@@ -87,14 +95,48 @@ def test_the_metadata_version_comes_first() -> None:
     assert first.name == "metadata.version"
 
 
-def test_what_is_not_acted_on_is_kept_until_it_is_removed() -> None:
-    quota = ClientQuotaRecord(
-        entity=[EntityData(entity_type="user", entity_name="ann")], key="rate", value=5.0
-    )
-    more = ClientQuotaRecord(entity=quota.entity, key="rate", value=6.0)
+def test_acls_credentials_tokens_and_quotas_stay_until_they_are_removed() -> None:
+    both = [
+        EntityData(entity_type="user", entity_name="ann"),
+        EntityData(entity_type="client-id", entity_name=None),
+    ]
+    quota = ClientQuotaRecord(entity=both, key="producer_byte_rate", value=5.0)
+    more = ClientQuotaRecord(entity=both[::-1], key="producer_byte_rate", value=6.0)
+    other = ClientQuotaRecord(entity=both[::-1], key="consumer_byte_rate", value=1.5)
     acls = [AccessControlEntryRecord(id=bytes([n]) * 16, principal="User:ann") for n in (1, 2)]
-    image = built([quota, *acls, more, RemoveAccessControlEntryRecord(id=b"\1" * 16)])
-    assert list(image_records(image)) == [more, acls[1]]
+    users = [
+        UserScramCredentialRecord(
+            name="ann", mechanism=n, salt=b"s", stored_key=b"k", server_key=b"v", iterations=4096
+        )
+        for n in (1, 2)
+    ]
+    tokens = [
+        DelegationTokenRecord(token_id=name, owner="User:ann", renewers=["User:bo"])
+        for name in ("a", "b")
+    ]
+    image = built([quota, *acls, *users, *tokens, more, other])
+    assert list(image_records(image)) == [*acls, *users, *tokens, more, other]
+    removed = [
+        RemoveAccessControlEntryRecord(id=b"\1" * 16),
+        RemoveUserScramCredentialRecord(name="ann", mechanism=2),
+        RemoveDelegationTokenRecord(token_id="a"),
+        ClientQuotaRecord(entity=both, key="consumer_byte_rate", remove=True),
+    ]
+    after = image.apply(removed, 20, 3)
+    assert list(image_records(after)) == [acls[1], users[0], tokens[1], more]
+    assert difference(image, after).security
+    gone = after.apply(
+        [ClientQuotaRecord(entity=both, key="producer_byte_rate", remove=True)], 21, 3
+    )
+    assert gone.client_quotas == {}
+    assert gone.acls is after.acls
+
+
+def test_no_secret_of_a_credential_is_shown() -> None:
+    record = UserScramCredentialRecord(name="ann", mechanism=1, salt=b"salt", stored_key=b"secret")
+    shown = repr(built([record]).scram_credentials)
+    assert "secret" not in shown
+    assert "salt" not in shown
 
 
 @pytest.mark.parametrize("seed", range(20))

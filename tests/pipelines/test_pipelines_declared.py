@@ -75,6 +75,34 @@ def test_records_that_do_not_fit_go_to_the_dead_letters_and_the_others_on(
     assert topics.read(f"{topic}.bad") == [(b"b", b"{oops"), (b"c", b'{"n": "x"}')]
 
 
+def test_several_sources_have_dead_letters_each(topics: Pipelines, topic: str, run: Run) -> None:
+    bad = f"{topic}.bad", f"{topic}.worse"
+    topics.create(topic, f"{topic}.b", f"{topic}.c", f"{topic}.out", *bad, partitions=1)
+    topics.send(topic, [(b"a", b'{"n": 1}'), (b"b", b"{oops")])
+    topics.send(f"{topic}.b", [(b"c", b"no"), (b"d", b'{"n": 2}'), (b"e", b"nor this")])
+    topics.send(f"{topic}.c", [(b"f", b"3")])
+    kept = "format: json, schema: n long, bad_values: dead-letters"
+    figures = QueryFigures("p")
+    figures.add(
+        [
+            run(
+                f"sources:\n"
+                f"  one: {{topic: {topic}, {kept}, dead_letters: {bad[0]}}}\n"
+                f"  two: {{topic: {topic}.b, {kept}, dead_letters: {bad[1]}}}\n"
+                f"  three: {{topic: {topic}.c, format: string}}\n"
+                f"steps:\n"
+                f"  - sql: select n from one union all select n from two\n"
+                f"         union all select cast(value as long) as n from three\n"
+                f"sink: {{topic: {topic}.out}}\n"
+            )
+        ]
+    )
+    assert values(topics.read(f"{topic}.out")) == [{"n": 1}, {"n": 2}, {"n": 3}]
+    assert topics.read(bad[0]) == [(b"b", b"{oops")]
+    assert topics.read(bad[1]) == [(b"c", b"no"), (b"e", b"nor this")]
+    assert (figures.as_json()["rows_in"], figures.as_json()["rows_out"]) == (6, 3)
+
+
 def test_updates_are_written_once_each_and_bad_values_skipped(
     topics: Pipelines, topic: str, run: Run
 ) -> None:

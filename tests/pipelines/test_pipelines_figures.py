@@ -14,7 +14,13 @@ from ottla.pipelines.context import Context
 from ottla.pipelines.declared import locate
 from ottla.pipelines.explaining import query_error, record_in
 from ottla.pipelines.lag import entry, total
-from ottla.pipelines.progress import QueryFigures, merged_offsets, summed, topic_offsets
+from ottla.pipelines.progress import (
+    QueryFigures,
+    merged_offsets,
+    rows_in,
+    summed,
+    topic_offsets,
+)
 from ottla.pipelines.reprocess import behind
 
 
@@ -210,3 +216,13 @@ def test_logs_are_cut_and_read_from_their_end(tmp_path: Any) -> None:
         appending.write(b"new\nhalf")
     assert logs.added(file, 5000) == (["new"], 4)
     assert (tmp_path / "output.log.1").exists()
+
+
+def test_records_that_a_plan_reads_twice_are_counted_once() -> None:
+    """As an app of streams with dead letters does."""
+    source = {"startOffset": {"t": {"0": 5, "1": 5}}, "endOffset": {"t": {"0": 10, "1": 7}}}
+    assert rows_in({"numInputRows": 14, "sources": [source]}) == 7
+    assert rows_in({"numInputRows": 6, "sources": [source]}) == 6  # one is a transaction's mark
+    first = {**source, "startOffset": None}
+    assert rows_in({"numInputRows": 14, "sources": [first]}) == 14
+    assert rows_in({"numInputRows": 3, "sources": [{"endOffset": "rate"}]}) == 3

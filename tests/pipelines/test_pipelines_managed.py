@@ -12,6 +12,8 @@ import pyarrow.parquet as pq
 import pytest
 from pipeline_tools import SMALL, Pipelines, wait
 
+from ottla.blocking import Admin
+
 
 @pytest.fixture
 def pipelines(tmp_path: Path, bootstrap: str) -> Iterator[Pipelines]:
@@ -102,8 +104,57 @@ def test_a_pipeline_survives_a_kill_exactly_once_and_its_second_version_takes_ov
     assert pipelines("stop", "big", "--json").json["state"] == "stopped"
     assert ids(pipelines.read(f"{topic}.big-v2")) == list(range(10, 300))
     assert "stopped" in pipelines("logs", "big", "--kind", "pipeline").out
-    assert pipelines("delete", "big", "--yes").code == 0
+    deleted = pipelines("delete", "big", "--yes", "--json").json
+    assert (len(deleted["groups"]), deleted["left"]) == (2, [])  # of the sinks of both versions
     assert pipelines("list", "--json").json == []
+
+
+SHARED = """\
+from ottla.streams import App, Json, String
+
+app = App("NAME")
+payments = app.stream("TOPIC", key=String(), value=Json("account string"))
+(
+    payments.group_by(lambda record: record.value.account, String())
+    .count(store="counts")
+    .to_stream()
+    .group_by(lambda record: record.value.cast("string"), String())
+    .count(store="accounts")
+    .to_stream()
+    .to("TOPIC.out")
+)
+"""
+
+
+@pytest.mark.timeout(600)
+def test_a_cancelled_version_leaves_no_internal_topic_and_no_group(
+    pipelines: Pipelines, topic: str
+) -> None:
+    name = f"shop-{topic[-12:]}"
+    pipelines.create(topic, f"{topic}.out")
+    text = SHARED.replace("TOPIC", topic).replace("NAME", name)
+    file = pipelines.write("shop.py", text)
+    pipelines.send(topic, payments(0, 50))
+    started = pipelines("run", file, "--detach", "--name", name, "--json", *SMALL)
+    assert (started.code, started.json["state"]) == (0, "running"), started.err
+    wait(lambda: pipelines.read(f"{topic}.out"))
+    with Admin(bootstrap_servers=pipelines.bootstrap) as admin:
+        topics, groups = set(admin.list_topics()), group_ids(admin)
+        begun = pipelines("reprocess", name, "--json")
+        assert (begun.code, begun.json["state"]) == (0, "running"), begun.err
+        wait(lambda: pipelines.read(f"{topic}.out-v2"))
+        internal = {one for one in set(admin.list_topics()) - topics if one != f"{topic}.out-v2"}
+        assert internal
+        assert group_ids(admin) > groups
+        done = pipelines("reprocess", "cancel", name, "--delete-outputs", "--yes", "--json").json
+        assert set(done["internal"]["topics"]) == internal
+        assert set(admin.list_topics()) == topics
+        assert group_ids(admin) == groups
+    assert pipelines.status(name)["state"] == "running"
+
+
+def group_ids(admin: Admin) -> set[str]:
+    return {one.group_id for one in admin.list_consumer_groups()}
 
 
 FAILING = """\

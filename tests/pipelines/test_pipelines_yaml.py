@@ -4,14 +4,15 @@ from __future__ import annotations
 
 import subprocess
 import sys
+import time
 from pathlib import Path
 
 import pytest
 
+from ottla.durations import spark_interval
 from ottla.pipelines.declared.declaration import FileSink, FileSource, TopicSink, TopicSource
-from ottla.pipelines.declared.fields import parse_interval
 from ottla.pipelines.declared.read import read_declaration
-from ottla.pipelines.declared.schemas import InvalidSchema, check_schema
+from ottla.pipelines.declared.schemas import InvalidSchema, parse_schema
 from ottla.pipelines.errors import InvalidFile
 
 FULL = """\
@@ -56,7 +57,7 @@ def test_everything_a_file_can_say_is_read(tmp_path: Path) -> None:
     assert isinstance(sink, TopicSink)
     assert (found.name, found.trigger) == ("big-payments", "1 second")
     assert (source.choice, source.starting) == (("subscribe", "payments"), "latest")
-    assert (source.bad_values, found.dead_letters) == ("dead-letters", "payments-bad")
+    assert (source.bad_values, found.dead_letters) == ("dead-letters", ["payments-bad"])
     assert source.options == {"maxOffsetsPerTrigger": "1000"}
     assert [step.kind for step in found.steps] == [
         *("filter", "watermark", "sql", "python", "with", "select", "drop")
@@ -167,6 +168,48 @@ def test_a_mistake_is_told_with_its_line_and_what_is_allowed(
     assert "\n" not in str(error.value)
 
 
+def test_aliases_of_aliases_are_refused_at_once(tmp_path: Path) -> None:
+    """Seven levels of nine aliases each stand for five million values."""
+    lists = ["a0: &a0 [x]"]
+    lists += [f"a{n}: &a{n} [{', '.join([f'*a{n - 1}'] * 9)}]" for n in range(1, 8)]
+    maps = ["b0: &b0 {x: 1}"]
+    maps += [f"b{n}: &b{n} {{<<: [{', '.join([f'*b{n - 1}'] * 9)}]}}" for n in range(1, 8)]
+    for lines in (lists, maps):
+        file = write(tmp_path, "\n".join(lines) + "\n")
+        began = time.monotonic()
+        with pytest.raises(InvalidFile, match="more than 10000 values, counting each alias"):
+            read_declaration(file)
+        assert time.monotonic() - began < 2
+
+
+def test_anchors_are_for_what_is_said_twice(tmp_path: Path) -> None:
+    text = (
+        "sources:\n"
+        "  orders: &topic {topic: orders, format: json, schema: &schema 'id int, item string'}\n"
+        "  returns:\n    <<: *topic\n    topic: returns\n"
+        "  prices: {path: prices, schema: *schema}\n"
+        "steps:\n  - sql: select * from orders join returns using (id) join prices using (id)\n"
+    )
+    orders, returns, prices = read_declaration(write(tmp_path, text + SINK)).sources
+    assert isinstance(orders, TopicSource)
+    assert isinstance(returns, TopicSource)
+    assert (orders.choice[1], returns.choice[1]) == ("orders", "returns")
+    assert returns.schema == prices.schema == "id int, item string"
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        "[" * 100_000,
+        "source: {topic: a, format: json, schema: '" + "a struct<" * 5000 + "'}\n" + SINK,
+        "source: a\ntrigger: 2001-13-01\n" + SINK,
+    ],
+)
+def test_what_no_parser_can_hold_is_told_and_not_thrown(tmp_path: Path, text: str) -> None:
+    with pytest.raises(InvalidFile):
+        read_declaration(write(tmp_path, text))
+
+
 @pytest.mark.parametrize(
     "schema",
     [
@@ -177,7 +220,7 @@ def test_a_mistake_is_told_with_its_line_and_what_is_allowed(
     ],
 )
 def test_schemas_that_spark_takes_are_taken(schema: str) -> None:
-    assert check_schema(schema)
+    assert parse_schema(schema)
 
 
 @pytest.mark.parametrize(
@@ -193,7 +236,7 @@ def test_schemas_that_spark_takes_are_taken(schema: str) -> None:
 )
 def test_schemas_that_spark_would_refuse_are_refused(schema: str, expected: str) -> None:
     with pytest.raises(InvalidSchema, match=expected):
-        check_schema(schema)
+        parse_schema(schema)
 
 
 @pytest.mark.parametrize(
@@ -201,7 +244,7 @@ def test_schemas_that_spark_would_refuse_are_refused(schema: str, expected: str)
     [("5s", "5 seconds"), ("500 ms", "500 milliseconds"), ("1 minute", "1 minute"), ("now", None)],
 )
 def test_lengths_of_time_are_those_of_spark(text: str, meant: str | None) -> None:
-    assert parse_interval(text) == meant
+    assert spark_interval(text) == meant
 
 
 def test_a_file_is_checked_without_pyspark(tmp_path: Path) -> None:
@@ -209,7 +252,7 @@ def test_a_file_is_checked_without_pyspark(tmp_path: Path) -> None:
     program = (
         "import sys; sys.modules['pyspark'] = None\n"
         "from pathlib import Path\n"
-        "import ottla.cli.pipeline, ottla.cli.pipeline_run\n"
+        "import ottla.cli.pipelines.commands, ottla.cli.pipelines.run\n"
         "from ottla.pipelines import control, reprocess, status\n"
         "from ottla.pipelines.application import check_file\n"
         f"print(check_file(Path({str(file)!r})))\n"

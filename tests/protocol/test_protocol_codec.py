@@ -200,5 +200,5 @@ def test_codecs_are_compiled_once() -> None:
 
 
 def test_the_compiled_source_can_be_read() -> None:
-    assert "def decode(data, pos=0):" in decode_source(FetchRequest, 12)
+    assert "def decode(data, pos=0, left=" in decode_source(FetchRequest, 12)
     assert "def encode(message):" in encode_source(FetchRequest, 12)

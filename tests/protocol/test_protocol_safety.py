@@ -18,13 +18,14 @@ from protocol_samples import (
 )
 
 from ottla.protocol.codec import decoder, encoder
-from ottla.protocol.errors import MalformedMessage
+from ottla.protocol.errors import ErrorCode, KafkaError, MalformedMessage, TooManyElements
 from ottla.protocol.headers import read_request_header, read_response_header
+from ottla.protocol.messages.describe_log_dirs import DescribeLogDirsRequest
 from ottla.protocol.messages.fetch import FetchRequest
 from ottla.protocol.messages.metadata import MetadataRequest
 from ottla.protocol.messages.produce import ProduceRequest
 from ottla.protocol.schema import Message
-from ottla.protocol.wire import uvarint, write_uvarint
+from ottla.protocol.wire import skip_tags, uvarint, write_uvarint
 
 ALL = list(message_classes("messages", *RECORD_PACKAGES))
 MUTATIONS = 10
@@ -144,3 +145,27 @@ def test_a_request_with_absurdly_many_elements_is_refused_before_they_are_read()
     body = write_uvarint(count + 1) + b"\x01\x00" * count + bytes(4)
     with pytest.raises(MalformedMessage, match="elements in all"):
         decoder(MetadataRequest, 9)(body, 0)
+
+
+def test_elements_beyond_what_the_caller_allows_are_refused_before_they_are_decoded() -> None:
+    data = pack(">i", 3) + b"\0\1a" * 3
+    decode = decoder(MetadataRequest, 1)
+    assert len(decode(data, 0, 3)[0].topics) == 3
+    with pytest.raises(TooManyElements):
+        decode(data, 0, 2)
+
+
+def test_plain_numbers_count_as_elements() -> None:
+    topic = pack(">ih", 1, 1) + b"t" + pack(">i", 1000) + bytes(4000)
+    with pytest.raises(TooManyElements):
+        decoder(DescribeLogDirsRequest, 1)(topic, 0, 1000)
+
+
+def test_tagged_fields_are_bounded() -> None:
+    with pytest.raises(MalformedMessage):
+        skip_tags(write_uvarint(101) + b"\1\0" * 101, 0)
+    assert skip_tags(write_uvarint(100) + b"\1\0" * 100, 0) == 201
+
+
+def test_the_message_of_an_error_fits_an_answer() -> None:
+    assert len(KafkaError(ErrorCode.INVALID_REQUEST, "x" * 1_000_000).message) == 2_000

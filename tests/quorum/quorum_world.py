@@ -6,15 +6,15 @@ import asyncio
 from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from typing import Any, TypeVar
 
+from ottla.broker.metadata.image import Endpoint, MetadataImage
+from ottla.broker.metadata.log import MetadataLog
+from ottla.broker.server.contract import CONTROLLERS
+from ottla.broker.server.server import Server
 from ottla.client.peers import ConnectedPeers
 from ottla.config.broker import BrokerConfig
 from ottla.config.listeners import Listener
-from ottla.metadata.image import Endpoint, MetadataImage
-from ottla.metadata.log import MetadataLog
 from ottla.protocol.errors import KafkaError
 from ottla.protocol.metadata_records.topic_record import TopicRecord
-from ottla.server.dispatch import CONTROLLERS
-from ottla.server.server import Server
 from ottla.sim import SimRuntime, World
 from ottla.sim.process import ProcessDied
 
@@ -30,7 +30,7 @@ def topic(number: int) -> TopicRecord:
 
 
 class QuorumNode:
-    """As much of a node as the server needs to answer for the quorum."""
+    """As much of a node, and of its services, as handlers need to answer for the quorum."""
 
     def __init__(self, runtime: SimRuntime, node_id: int, config: BrokerConfig) -> None:
         self.runtime = runtime
@@ -38,7 +38,7 @@ class QuorumNode:
         self.node_id = node_id
         self.failures: list[Exception] = []
         self.peers = ConnectedPeers(runtime)
-        self.server = Server(self)  # type: ignore[arg-type]
+        self.server = Server(runtime, config, lambda path, cause: None)
         self.metadata: MetadataLog
         self.is_open = False
 
@@ -57,7 +57,7 @@ class QuorumNode:
             peers=self.peers,
             endpoints=(Endpoint("CONTROLLER", host, PORT),),
         )
-        self.server.start_serving(CONTROLLERS)
+        self.server.start_serving(CONTROLLERS, self)  # type: ignore[arg-type]
         self.is_open = True
 
     async def stop(self) -> None:

@@ -10,12 +10,12 @@ import random
 import pytest
 from quorum_world import CLUSTER_ID, FOLDER, PORT, QuorumWorld, host
 
+from ottla.broker.quorum.outbox import Outbox
+from ottla.broker.raft import wire
+from ottla.broker.raft.ids import OffsetAndEpoch, ReplicaKey
+from ottla.broker.raft.settings import RaftSettings
 from ottla.client.peers import ConnectedPeers
 from ottla.protocol.messages.vote import VoteResponse
-from ottla.quorum.quorum import Quorum
-from ottla.raft import wire
-from ottla.raft.ids import OffsetAndEpoch, ReplicaKey
-from ottla.raft.settings import RaftSettings
 
 CANDIDATE = 2
 
@@ -58,11 +58,11 @@ def test_a_vote_that_was_granted_is_not_forgotten(seed: int) -> None:
 def test_the_test_would_notice_a_vote_without_fsync(monkeypatch: pytest.MonkeyPatch) -> None:
     """The planted bug: answers leave while the file is being written."""
 
-    async def hasty(self: Quorum, content: bytes) -> None:
-        self._persisting = False
-        self._drain()
+    async def hasty(self: Outbox, content: bytes) -> None:
+        self.is_persisting = False
+        self.drain()
 
-    monkeypatch.setattr(Quorum, "_persist", hasty)
+    monkeypatch.setattr(Outbox, "_persist", hasty)
     with pytest.raises((AssertionError, FileNotFoundError)):
         test_a_vote_that_was_granted_is_not_forgotten(0)
 

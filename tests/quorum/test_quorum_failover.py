@@ -3,13 +3,16 @@
 from __future__ import annotations
 
 import asyncio
+import logging
+import re
 from collections.abc import Callable
 
 import pytest
 from quorum_world import PORT, QuorumWorld, host, topic
 
-from ottla.metadata.delta import MetadataDelta
-from ottla.metadata.image import MetadataImage
+from ottla.broker.metadata.delta import MetadataDelta
+from ottla.broker.metadata.image import MetadataImage
+from ottla.cli.nodes.folder import FAIL_OVER
 from ottla.protocol.errors import ErrorCode, KafkaError
 
 
@@ -164,3 +167,85 @@ def test_a_node_of_another_cluster_is_told_so_once(
     assert 1 <= len(said_by_3) <= 2, "once for each controller"
     assert f"{host(1)}:{PORT}" in said_by_3[0] or f"{host(2)}:{PORT}" in said_by_3[0]
     assert "ottla storage info" in said_by_3[0]
+
+
+# What the logs say
+
+
+def warnings(caplog: pytest.LogCaptureFixture) -> list[str]:
+    return [each.getMessage() for each in caplog.records if each.levelno >= logging.WARNING]
+
+
+def test_the_loss_of_a_leader_is_a_warning_with_who_and_for_how_long(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    quorum = QuorumWorld(3)
+
+    async def story() -> None:
+        await quorum.start_all()
+        first = await quorum.elected()
+        assert warnings(caplog) == []
+        quorum.crash(first)
+        second = await quorum.elected(within_s=10)
+        assert warnings(caplog)[0].startswith(
+            f"the leader of the metadata log, node {first}, has not answered for 2"
+        )
+        after = rf"node {second} leads .* in epoch \d+, after [2-9]\.\d s without a leader"
+        assert re.search(after, "\n".join(warnings(caplog)))
+
+    quorum.run(story)
+
+
+def test_a_leader_whose_majority_is_gone_says_so_and_that_nobody_leads(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    quorum = QuorumWorld(4)
+
+    async def story() -> None:
+        await quorum.start_all()
+        leader = await quorum.elected()
+        for other in quorum.ids:
+            if other != leader:
+                quorum.crash(other)
+        await asyncio.sleep(10)
+        told = "\n".join(warnings(caplog))
+        assert "no majority of the controllers has fetched from this node" in told
+        assert f"node {leader} was the last one" in told
+
+    quorum.run(story)
+
+
+def test_a_leader_that_is_stopped_hands_over_without_a_warning(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    quorum = QuorumWorld(5)
+
+    async def story() -> None:
+        await quorum.start_all()
+        first = await quorum.elected()
+        await quorum.stop(first)
+        assert await quorum.elected(within_s=5) != first
+        assert warnings(caplog) == []
+
+    quorum.run(story)
+
+
+def test_the_settings_of_nodes_on_one_machine_survive_a_hiccup_and_notice_a_death() -> None:
+    quorum = QuorumWorld(6, settings=FAIL_OVER)
+
+    async def story() -> None:
+        await quorum.start_all()
+        first = await quorum.elected()
+        await asyncio.sleep(2)
+        epoch = quorum.nodes[first].metadata.epoch
+        quorum.cut_off(first)
+        await asyncio.sleep(1.2)
+        quorum.world.network.heal()
+        await asyncio.sleep(3)
+        assert quorum.leader() == first
+        assert quorum.nodes[first].metadata.epoch == epoch
+        quorum.crash(first, power_loss=False)
+        second = await quorum.elected(within_s=1)
+        assert second != first
+
+    quorum.run(story)

@@ -7,7 +7,7 @@ from functools import partial
 import pytest
 from quorum_world import FOLDER, QuorumWorld
 
-from ottla.quorum.log import QuorumLog
+from ottla.broker.quorum.log import QuorumLog
 
 SMALL = {
     "metadata.log.max.record.bytes.between.snapshots": "600",

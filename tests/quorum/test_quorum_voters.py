@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 from quorum_world import CLUSTER_ID, FOLDER, PORT, QuorumWorld, host
 
-from ottla.metadata.formatting import FirstVoter, write_first_voters
+from ottla.broker.metadata.formatting import FirstVoter, write_first_voters
 from ottla.protocol.messages.add_raft_voter import AddRaftVoterRequest, Listener
 from ottla.protocol.messages.describe_quorum import (
     DescribeQuorumRequest,

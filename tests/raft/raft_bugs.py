@@ -6,11 +6,11 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from unittest import mock
 
-from ottla.raft.effects import Effects
-from ottla.raft.ids import Endpoints
-from ottla.raft.replica import Replica
-from ottla.raft.states.leader import Leader
-from ottla.raft.voters import VoterSet
+from ottla.broker.raft.effects import Effects
+from ottla.broker.raft.ids import Endpoints
+from ottla.broker.raft.replica import Replica
+from ottla.broker.raft.states.leader import Leader
+from ottla.broker.raft.voters.voters import VoterSet
 
 
 def vote_without_persisting() -> list[mock._patch]:

@@ -16,15 +16,15 @@ from typing import TYPE_CHECKING, NamedTuple
 
 from raft_memory_log import Ledger
 
+from ottla.broker.raft.election_state import ElectionState
+from ottla.broker.raft.ids import ReplicaKey
+from ottla.broker.raft.voters.voters import VoterSet
 from ottla.protocol.control_records.voters_record import VotersRecord
 from ottla.protocol.messages import vote
 from ottla.protocol.messages.begin_quorum_epoch import BeginQuorumEpochRequest
 from ottla.protocol.messages.fetch import FetchRequest
 from ottla.protocol.messages.vote import VoteRequest, VoteResponse
 from ottla.protocol.schema import Message
-from ottla.raft.election_state import ElectionState
-from ottla.raft.ids import ReplicaKey
-from ottla.raft.voters import VoterSet
 
 if TYPE_CHECKING:
     from raft_node import Node

@@ -11,16 +11,16 @@ from array import array
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from ottla.protocol.control_records.k_raft_version_record import KRaftVersionRecord
-from ottla.protocol.control_records.leader_change_message import LeaderChangeMessage
-from ottla.protocol.control_records.voters_record import VotersRecord
-from ottla.raft.ids import OffsetAndEpoch
-from ottla.raft.log_view import (
+from ottla.broker.raft.ids import OffsetAndEpoch
+from ottla.broker.raft.log_view import (
     BOOTSTRAP_SNAPSHOT,
     ControlRecord,
     InvalidRecords,
     SnapshotPart,
 )
+from ottla.protocol.control_records.k_raft_version_record import KRaftVersionRecord
+from ottla.protocol.control_records.leader_change_message import LeaderChangeMessage
+from ottla.protocol.control_records.voters_record import VotersRecord
 
 
 class Entry(NamedTuple):

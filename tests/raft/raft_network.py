@@ -8,12 +8,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ottla.broker.raft.effects import Request
+from ottla.broker.raft.events import RequestFailed, ResponseReceived
 from ottla.protocol.codec import decoder, encoder
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.vote import VoteRequest
 from ottla.protocol.schema import Message
-from ottla.raft.effects import Request
-from ottla.raft.events import RequestFailed, ResponseReceived
 
 if TYPE_CHECKING:
     from raft_node import Node

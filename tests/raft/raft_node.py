@@ -11,16 +11,9 @@ from typing import TYPE_CHECKING
 
 from raft_memory_log import MemoryLog
 
-from ottla.protocol.messages.api_versions import (
-    ApiVersionsRequest,
-    ApiVersionsResponse,
-    SupportedFeatureKey,
-)
-from ottla.protocol.messages.vote import VoteRequest
-from ottla.protocol.schema import Message
-from ottla.raft.core import RaftCore
-from ottla.raft.effects import Answer, Effects, Request
-from ottla.raft.events import (
+from ottla.broker.raft.core import RaftCore
+from ottla.broker.raft.effects import Answer, Effects, Request
+from ottla.broker.raft.events import (
     Event,
     LogAppended,
     LogFlushed,
@@ -28,7 +21,14 @@ from ottla.raft.events import (
     SnapshotStored,
     TimePassed,
 )
-from ottla.raft.settings import RaftSettings
+from ottla.broker.raft.settings import RaftSettings
+from ottla.protocol.messages.api_versions import (
+    ApiVersionsRequest,
+    ApiVersionsResponse,
+    SupportedFeatureKey,
+)
+from ottla.protocol.messages.vote import VoteRequest
+from ottla.protocol.schema import Message
 
 if TYPE_CHECKING:
     from raft_world import World

@@ -8,13 +8,10 @@ from typing import Any
 
 from raft_memory_log import Ledger, MemoryLog, first_records
 
-from ottla.protocol.messages import begin_quorum_epoch as begin
-from ottla.protocol.messages import vote
-from ottla.protocol.schema import Message
-from ottla.raft import ids, wire
-from ottla.raft.core import RaftCore
-from ottla.raft.effects import Effects, Request
-from ottla.raft.events import (
+from ottla.broker.raft import ids, wire
+from ottla.broker.raft.core import RaftCore
+from ottla.broker.raft.effects import Effects, Request
+from ottla.broker.raft.events import (
     Event,
     LogAppended,
     LogFlushed,
@@ -22,9 +19,12 @@ from ottla.raft.events import (
     ResponseReceived,
     TimePassed,
 )
-from ottla.raft.ids import Endpoint, OffsetAndEpoch, ReplicaKey
-from ottla.raft.settings import SUPPORTED_KRAFT_VERSIONS, RaftSettings
-from ottla.raft.voters import Voter, VoterSet
+from ottla.broker.raft.ids import Endpoint, OffsetAndEpoch, ReplicaKey
+from ottla.broker.raft.settings import SUPPORTED_KRAFT_VERSIONS, RaftSettings
+from ottla.broker.raft.voters.voters import Voter, VoterSet
+from ottla.protocol.messages import begin_quorum_epoch as begin
+from ottla.protocol.messages import vote
+from ottla.protocol.schema import Message
 
 LISTENER = "CONTROLLER"
 

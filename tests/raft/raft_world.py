@@ -17,15 +17,15 @@ from raft_memory_log import Ledger, MemoryLog, first_records
 from raft_network import Network
 from raft_node import Node
 
+from ottla.broker.raft import ids
+from ottla.broker.raft.events import ResignRequested, ShutdownRequested
+from ottla.broker.raft.ids import Endpoint, ReplicaKey
+from ottla.broker.raft.settings import SUPPORTED_KRAFT_VERSIONS, RaftSettings
+from ottla.broker.raft.states.leader import Leader
+from ottla.broker.raft.voters.voters import Voter, VoterSet
 from ottla.protocol.messages.add_raft_voter import AddRaftVoterRequest, Listener
 from ottla.protocol.messages.remove_raft_voter import RemoveRaftVoterRequest
 from ottla.protocol.uuids import random_uuid
-from ottla.raft import ids
-from ottla.raft.events import ResignRequested, ShutdownRequested
-from ottla.raft.ids import Endpoint, ReplicaKey
-from ottla.raft.settings import SUPPORTED_KRAFT_VERSIONS, RaftSettings
-from ottla.raft.states.leader import Leader
-from ottla.raft.voters import Voter, VoterSet
 
 LISTENER = "CONTROLLER"
 TROUBLE_MS = 15_000

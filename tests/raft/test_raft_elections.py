@@ -13,15 +13,15 @@ from raft_stage import (
     vote_response,
 )
 
+from ottla.broker.raft import wire
+from ottla.broker.raft.election_state import ElectionState
+from ottla.broker.raft.events import RequestFailed, ShutdownRequested
+from ottla.broker.raft.ids import OffsetAndEpoch
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.begin_quorum_epoch import BeginQuorumEpochRequest
 from ottla.protocol.messages.end_quorum_epoch import EndQuorumEpochRequest, EndQuorumEpochResponse
 from ottla.protocol.messages.fetch import FetchRequest
 from ottla.protocol.messages.vote import VoteRequest
-from ottla.raft import wire
-from ottla.raft.election_state import ElectionState
-from ottla.raft.events import RequestFailed, ShutdownRequested
-from ottla.raft.ids import OffsetAndEpoch
 
 EMPTY = OffsetAndEpoch(0, 0)
 
@@ -142,7 +142,7 @@ def test_a_follower_that_hears_from_its_leader_gives_no_pre_vote() -> None:
     stage.follow(2, 5)
     assert partition_of(stage.ask(vote_request(3, 5, EMPTY, pre_vote=True))).vote_granted
     state = stage.core.state
-    state.fetch_succeeded(stage.now_ms + 2_000)  # type: ignore[union-attr]
+    state.fetch_succeeded(stage.now_ms, 2_000)  # type: ignore[union-attr]
     assert not partition_of(stage.ask(vote_request(3, 5, EMPTY, pre_vote=True))).vote_granted
 
 
@@ -244,7 +244,19 @@ def test_the_file_of_the_quorum_state_is_kafkas(version: int) -> None:
     assert ElectionState.from_bytes(content) == state
 
 
-def test_a_damaged_file_is_named_as_such() -> None:
-    for damaged in (b"", b"{}", b"[1]", b'{"leaderEpoch":"x"}'):
-        with pytest.raises(ValueError, match=r"quorum state|Expecting"):
-            ElectionState.from_bytes(damaged)
+@pytest.mark.parametrize(
+    ("content", "reason"),
+    [
+        (b"", "it is not JSON"),
+        (b'{"leaderId":1,"lea', "it is not JSON"),
+        (b"\xff\xfe\x00", "it is not JSON"),
+        (b"[1]", "it is not an object"),
+        (b"{}", "it lacks 'data_version'"),
+        (b'{"leaderId":1,"leaderEpoch":3,"votedId":1,"data_version":7}', "data_version 7"),
+        (b'{"leaderId":1,"leaderEpoch":-3,"votedId":1,"data_version":0}', "leaderEpoch is -3"),
+        (b'{"leaderId":1,"leaderEpoch":"x","votedId":1,"data_version":0}', "'x'"),
+    ],
+)
+def test_a_damaged_file_is_told_with_the_reason(content: bytes, reason: str) -> None:
+    with pytest.raises(ValueError, match=reason):
+        ElectionState.from_bytes(content)

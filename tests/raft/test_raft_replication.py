@@ -7,8 +7,19 @@ from typing import Any
 
 import pytest
 from raft_memory_log import pack
-from raft_stage import Stage, partition_of, settings
+from raft_stage import Stage, partition_of, settings, vote_response
 
+from ottla.broker.raft import wire
+from ottla.broker.raft.core import RaftCore
+from ottla.broker.raft.errors import RaftFault
+from ottla.broker.raft.events import (
+    RequestFailed,
+    RequestReceived,
+    SnapshotStored,
+    Stalled,
+    TimePassed,
+)
+from ottla.broker.raft.ids import CLUSTER_METADATA, OffsetAndEpoch
 from ottla.protocol.codec import encoder
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages import fetch, fetch_snapshot
@@ -20,12 +31,8 @@ from ottla.protocol.messages.describe_quorum import (
 )
 from ottla.protocol.messages.fetch import FetchRequest
 from ottla.protocol.messages.fetch_snapshot import FetchSnapshotRequest
+from ottla.protocol.messages.vote import VoteRequest
 from ottla.protocol.uuids import METADATA_TOPIC_ID
-from ottla.raft import wire
-from ottla.raft.core import RaftCore
-from ottla.raft.errors import RaftFault
-from ottla.raft.events import RequestFailed, RequestReceived, SnapshotStored, TimePassed
-from ottla.raft.ids import CLUSTER_METADATA, OffsetAndEpoch
 
 
 def fetch_by(
@@ -270,3 +277,61 @@ def test_every_version_can_carry_what_is_told_of_the_quorum(version: int) -> Non
     )
     for stage in (Stage(), leader()):
         assert encoder(DescribeQuorumResponse, version)(stage.ask(request, version))
+
+
+# How a lost leader is noticed
+
+
+def following_stage() -> Stage:
+    """A follower that its leader has answered."""
+    stage = Stage()
+    stage.follow(2, 5)
+    stage.respond(stage.requests(FetchRequest)[-1], fetch_answer(5))
+    return stage
+
+
+def refuse_fetch(stage: Stage) -> None:
+    (request,) = [each for each in stage.requests(FetchRequest) if each.destination.id == 2]
+    stage.tell(RequestFailed(request.correlation_id, refused=True))
+
+
+def test_a_leader_whose_port_is_closed_is_replaced_without_waiting_for_the_fetch_timeout() -> None:
+    stage = following_stage()
+    refuse_fetch(stage)
+    assert stage.state == "Follower"
+    stage.pass_time(1_000)  # the longest back-off; the fetch timeout is 2 s
+    assert stage.state == "Prospective"
+    lost = stage.effects.lost_leader
+    assert lost is not None
+    assert (lost.leader_id, lost.is_gone) == (2, True)
+
+
+def test_a_leader_that_only_this_node_cannot_reach_is_given_the_whole_timeout_after_that() -> None:
+    stage = following_stage()
+    refuse_fetch(stage)
+    stage.pass_time(1_000)
+    for request in stage.requests(VoteRequest):
+        stage.respond(request, vote_response(5, granted=False, leader_id=2))
+    assert stage.state == "Follower"
+    refuse_fetch(stage)
+    stage.pass_time(1_900)
+    assert stage.state == "Follower"
+
+
+def test_the_time_this_node_was_held_up_is_not_taken_for_the_leaders_silence() -> None:
+    stage = following_stage()
+    stage.now_ms += 2_500
+    stage.tell(Stalled(2_000))
+    assert stage.state == "Follower"
+    stage.pass_time(1_500)
+    assert stage.state == "Prospective"
+
+
+def test_a_leader_that_was_held_up_itself_does_not_take_its_followers_for_lost() -> None:
+    stage = Stage(epochs=[1])
+    stage.become_leader()
+    stage.now_ms += 3_100
+    stage.tell(Stalled(2_000))
+    assert stage.state == "Leader"
+    stage.pass_time(2_000)
+    assert stage.state != "Leader"

@@ -7,10 +7,10 @@ from typing import cast
 
 from raft_stage import voter
 
-from ottla.raft.ids import OffsetAndEpoch
-from ottla.raft.log_view import ControlRecord, LogView
-from ottla.raft.voter_history import VoterHistory
-from ottla.raft.voters import VoterSet
+from ottla.broker.raft.ids import OffsetAndEpoch
+from ottla.broker.raft.log_view import ControlRecord, LogView
+from ottla.broker.raft.voters.history import VoterHistory
+from ottla.broker.raft.voters.voters import VoterSet
 
 
 class ChangingLog:

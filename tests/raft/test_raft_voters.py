@@ -6,6 +6,11 @@ from typing import Any
 
 from raft_stage import LISTENER, Stage, directory, key, settings, vote_response, voter
 
+from ottla.broker.raft import wire
+from ottla.broker.raft.election_state import ElectionState
+from ottla.broker.raft.events import RequestReceived
+from ottla.broker.raft.ids import CLUSTER_METADATA, OffsetAndEpoch
+from ottla.broker.raft.voters.voters import VoterSet
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages import fetch
 from ottla.protocol.messages.add_raft_voter import AddRaftVoterRequest, Listener
@@ -23,11 +28,6 @@ from ottla.protocol.messages.update_raft_voter import (
 from ottla.protocol.messages.update_raft_voter import Listener as UpdateListener
 from ottla.protocol.messages.vote import VoteRequest
 from ottla.protocol.uuids import to_text
-from ottla.raft import wire
-from ottla.raft.election_state import ElectionState
-from ottla.raft.events import RequestReceived
-from ottla.raft.ids import CLUSTER_METADATA, OffsetAndEpoch
-from ottla.raft.voters import VoterSet
 
 
 def add(node_id: int, **changes: Any) -> AddRaftVoterRequest:

@@ -218,3 +218,13 @@ def test_bombs_are_refused_within_the_memory_of_the_bound() -> None:
     grown_kb = json.loads(done.stdout)
     assert max(grown_kb) < 2.5 * (16 << 10), f"16 MB were allowed, taken (KB): {grown_kb}"
     assert max(grown_kb) > 8 << 10, f"the measurement does not work: {grown_kb}"
+
+
+@pytest.mark.parametrize("codec", COMPRESSED)
+def test_a_bound_on_the_result_ends_the_work_and_changes_nothing_below_it(codec: Codec) -> None:
+    data = random.Random(5).randbytes(3 << 20) + bytes(5 << 20)
+    within = compress(codec, data, None, len(data) * 2)
+    assert decompress(codec, within) == data
+    cut = compress(codec, data, None, 100_000)
+    assert 100_000 < len(cut) < 2 << 20
+    assert compress(codec, DATA, None, len(DATA) * 2) == compress(codec, DATA)

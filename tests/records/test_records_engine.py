@@ -24,6 +24,7 @@ from ottla.records.pure import (
     murmur2,
     record_columns,
     record_copy,
+    record_search,
     survey_records,
     writer,
 )
@@ -40,6 +41,9 @@ PURE = SimpleNamespace(
     partition_rows=murmur2.partition_rows,
     KeyOffsets=key_offsets.KeyOffsets,
     copy_records=record_copy.copy_records,
+    renumber_records=record_copy.renumber_records,
+    find_timestamp=record_search.find_timestamp,
+    find_faults=record_search.find_faults,
     survey_records=survey_records.survey_records,
 )
 ENGINES = [pytest.param(PURE, id="pure")]

@@ -10,7 +10,7 @@ from ottla.protocol.errors import ErrorCode
 from ottla.records.builder import Record, build_batch
 from ottla.records.codec import Codec
 from ottla.records.crc import crc32c
-from ottla.records.errors import InvalidBatch
+from ottla.records.errors import InvalidBatch, OpensTooLarge
 from ottla.records.header import BatchHeader, read_header
 from ottla.records.reader import check_crc, read_records
 from ottla.records.validation import (
@@ -111,9 +111,9 @@ def test_the_rules_for_records_hold_in_a_rewrite() -> None:
 
 def test_a_bomb_is_refused_in_a_rewrite() -> None:
     batch = build_batch([Record(0, NOW, None, bytes(3_000_000))], codec=Codec.GZIP)
-    rules = ProduceRules(compression=Codec.ZSTD, decompressed_bytes_max=1_000_000)
-    with pytest.raises(InvalidBatch, match="more than 1000000 bytes uncompressed") as caught:
-        rewritten(batch, rules)
+    rules = ProduceRules(compression=Codec.ZSTD)
+    with pytest.raises(OpensTooLarge, match="more than 1000000 bytes uncompressed") as caught:
+        open_produced(batch, read_header(batch), rules, NOW, 1_000_000)
     assert caught.value.code is ErrorCode.MESSAGE_TOO_LARGE
 
 

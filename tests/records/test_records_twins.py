@@ -83,6 +83,22 @@ def surveyed(side: Any, payload: bytes, count: int, time: int) -> Any:
     return outcome(lambda: side.survey_records(payload, count, time))
 
 
+def searched(side: Any, payload: bytes, count: int, base: int, time: int, append_time: Any) -> Any:
+    """What the functions that look for records, or number them anew, make of a payload."""
+    return [
+        outcome(
+            lambda wanted=wanted: side.find_timestamp(
+                *(payload, count, base, time, append_time, wanted, base + 1)
+            )
+        )
+        for wanted in (-INT64_MAX, time, INT64_MAX)
+    ] + [
+        outcome(lambda: side.find_faults(payload, count, time, True, 0, time, 2)),
+        outcome(lambda: side.find_faults(payload, count, time, False, time, INT64_MAX, 9)),
+        outcome(lambda: side.renumber_records(payload, count)),
+    ]
+
+
 def agree(payload: bytes, count: int, base: int, time: int, append_time: Any, limit: int) -> None:
     arguments = (payload, count, base, time, append_time)
     expected = read(PURE, *arguments)
@@ -90,6 +106,7 @@ def agree(payload: bytes, count: int, base: int, time: int, append_time: Any, li
     assert read(engine, memoryview(bytearray(payload)), *arguments[1:]) == expected
     assert in_columns(engine, *arguments, limit) == in_columns(PURE, *arguments, limit)
     assert surveyed(engine, payload, count, time) == surveyed(PURE, payload, count, time)
+    assert searched(engine, *arguments) == searched(PURE, *arguments)
 
 
 SAMPLE = [

@@ -12,7 +12,7 @@ from ottla.records.codec import Codec
 from ottla.records.compression import compress
 from ottla.records.crc import crc32c
 from ottla.records.engine import NATIVE
-from ottla.records.errors import InvalidBatch
+from ottla.records.errors import InvalidBatch, OpensTooLarge
 from ottla.records.header import HEADER_SIZE, BatchHeader, read_header
 from ottla.records.payload import encode_records
 from ottla.records.reader import check_crc, read_records
@@ -275,9 +275,9 @@ def test_uncompressed_records_that_obey_need_no_opening_whatever_the_rules() -> 
 
 def test_a_bomb_is_refused_where_records_are_read() -> None:
     batch = build_batch([Record(0, NOW, b"k", bytes(5_000_000))], codec=Codec.ZSTD)
-    rules = ProduceRules(compacted=True, decompressed_bytes_max=1_000_000)
     assert len(batch) < 1000
-    assert verdict(batch, rules) is ErrorCode.MESSAGE_TOO_LARGE
+    with pytest.raises(OpensTooLarge):
+        open_produced(batch, read_header(batch), ProduceRules(compacted=True), NOW, 1_000_000)
 
 
 @pytest.mark.parametrize("key", [b"\0", b"\1"], ids=["to be renumbered", "without keys"])

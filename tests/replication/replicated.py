@@ -7,9 +7,9 @@ from collections.abc import Callable
 from typing import Any
 
 from ottla import Admin, NewTopic, Producer
+from ottla.broker.replication.partition import Partition
 from ottla.node import Node
 from ottla.protocol.schema import Message
-from ottla.replication.partition import Partition
 from ottla.testing import AsyncCluster
 
 WITHIN_S = 20.0
@@ -93,5 +93,5 @@ def bytes_of(partition: Partition) -> bytes:
     assert log is not None
     data = b""
     for segment in log.segments:
-        data += segment.file.read_at(0, segment.size)
+        data += segment.files.file.read_at(0, segment.size)
     return data

@@ -12,22 +12,23 @@ from replication_controller import (
     TOPIC_ID,
 )
 
+from ottla.broker.metadata.image import MetadataImage, PartitionImage
+from ottla.broker.replication import following
+from ottla.broker.replication.cluster_view import ClusterView
+from ottla.broker.replication.follower_fetch import FollowerFetch, take_fetch
+from ottla.broker.replication.leader_state import Proposal
+from ottla.broker.replication.partition import Partition
+from ottla.broker.storage.log import Log
 from ottla.config.topic import TopicConfig
-from ottla.metadata.image import MetadataImage, PartitionImage
 from ottla.protocol.errors import ErrorCode, KafkaError
 from ottla.records.builder import build_batch
 from ottla.records.header import batches, read_header
 from ottla.records.reader import read_records
 from ottla.records.record import Record
-from ottla.replication.cluster_view import ClusterView
-from ottla.replication.follower_fetch import FollowerFetch
-from ottla.replication.leader_state import Proposal
-from ottla.replication.partition import Partition
 from ottla.sim.disk import Faults, Machinery, SimDisk
 from ottla.sim.process import Process
 from ottla.sim.trace import Trace
 from ottla.sim.volume import Volume
-from ottla.storage.log import Log
 
 if TYPE_CHECKING:
     from replication_world import World
@@ -130,6 +131,11 @@ class Broker:
         assert log is not None
         return log
 
+    @property
+    def is_cut(self) -> bool:
+        """Whether its log was truncated, and that is not on disk yet."""
+        return self.log.flusher.has_removed_names or any(one.is_cut for one in self.log.segments)
+
     def hear(self) -> None:
         """Apply the oldest news."""
         if not self.news:
@@ -158,7 +164,7 @@ class Broker:
         partition, log = self.partition, self.log
         error, parting, data = ErrorCode.NONE, None, b""
         try:
-            parting = partition.take_fetch(fetch, self.view.now_ms())
+            parting = take_fetch(partition, fetch, self.view.now_ms())
             if parting is None:
                 part = log.read(fetch.offset, FETCH_BYTES, log.end_offset)
                 data = b"" if part is None else part.read()
@@ -185,15 +191,17 @@ class Broker:
         ):
             return
         if fetched.error == ErrorCode.OFFSET_OUT_OF_RANGE:
-            partition.follow_from(fetched.log_start_offset, fetched.log_end_offset)
+            following.follow_from(partition, fetched.log_start_offset, fetched.log_end_offset)
         elif fetched.error == ErrorCode.NONE and fetched.parting is not None:
-            partition.truncate_by_epoch(*fetched.parting)
+            following.truncate_by_epoch(partition, *fetched.parting)
             if self.world.chance.random() < 0.5:
                 self.log.sync_cuts()
         elif fetched.error == ErrorCode.NONE:
             if fetched.data:
-                partition.append_fetched(fetched.data, asked.leader_epoch, self.world.clock.ms)
-            partition.take_marks(fetched.high_watermark, fetched.log_start_offset)
+                following.append_fetched(
+                    partition, fetched.data, asked.leader_epoch, self.world.clock.ms
+                )
+            following.take_marks(partition, fetched.high_watermark, fetched.log_start_offset)
 
     # --- leading --------------------------------------------------------------------------------
 

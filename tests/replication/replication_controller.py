@@ -5,9 +5,9 @@ from __future__ import annotations
 import random
 from typing import Any
 
-from ottla.metadata.image import EMPTY_IMAGE, BrokerImage, MetadataImage, PartitionImage
+from ottla.broker.metadata.image import EMPTY_IMAGE, BrokerImage, MetadataImage, PartitionImage
+from ottla.broker.replication.leader_state import Proposal
 from ottla.protocol.errors import ErrorCode
-from ottla.replication.leader_state import Proposal
 
 BROKERS = (1, 2, 3)
 LAG_MAX_MS = 1_000

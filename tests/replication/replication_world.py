@@ -17,9 +17,10 @@ from replication_controller import (
     Controller,
 )
 
-from ottla.metadata.image import PartitionImage
+from ottla.broker.metadata.image import PartitionImage
+from ottla.broker.replication import isr
+from ottla.broker.replication.leader_state import Proposal
 from ottla.protocol.errors import ErrorCode
-from ottla.replication.leader_state import Proposal
 from ottla.sim.volume import Volume
 
 NEWS_KEPT_BACK_MAX = 6
@@ -174,23 +175,24 @@ class World:
             return
         if code == ErrorCode.NONE:
             leading.accepted(proposal, state.isr, state.leader_epoch, state.partition_epoch)
-            broker.partition.isr_changed()
+            isr.accepted(broker.partition)
         else:
             if leading.refused(proposal, code):
                 self.proposals.append((broker, life, proposal))
-            broker.partition.isr_refused()
+            isr.refused(broker.partition)
 
     def shrink(self) -> None:
         if (broker := self.any_up()) is not None:
-            broker.partition.shrink_isr(broker.view.now_ms())
+            isr.shrink(broker.partition, broker.view.now_ms())
 
     def flush(self) -> None:
         if (broker := self.any_up()) is not None:
             broker.log.flush()
 
     def checkpoint(self) -> None:
+        """Of a log whose truncation is not on disk yet, the high watermark is not written."""
         if (broker := self.any_up()) is not None:
-            broker.checkpoint = broker.partition.high_watermark
+            broker.checkpoint = 0 if broker.is_cut else broker.partition.high_watermark
 
     def elect(self) -> None:
         self.controller.elect_another()

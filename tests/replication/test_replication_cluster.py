@@ -25,6 +25,8 @@ from replicated import (
 )
 
 from ottla import Admin, ConfigResource, KafkaError, Producer, ResourceType, TopicPartition
+from ottla.broker.replication.partition import Partition
+from ottla.broker.storage.dirs.meta_properties import read_meta_properties, write_meta_properties
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic, ReplicaState
 from ottla.protocol.messages.produce import (
@@ -35,9 +37,7 @@ from ottla.protocol.messages.produce import (
 from ottla.protocol.uuids import random_uuid
 from ottla.records.builder import build_batch
 from ottla.records.record import Record
-from ottla.replication.partition import Partition
 from ottla.runtime.os_disk import OsDisk
-from ottla.storage.meta_properties import read_meta_properties, write_meta_properties
 from ottla.testing import AsyncCluster, async_cluster
 
 Test = Callable[[AsyncCluster], Awaitable[None]]
@@ -337,6 +337,8 @@ def test_a_throttled_replica_catches_up_at_its_rate_and_no_faster(side: str) -> 
         async with Admin(bootstrap_servers=cluster.bootstrap_servers) as admin:
             everywhere = ConfigResource(ResourceType.BROKER, "")
             await admin.alter_config(everywhere, {f"{side}.replication.throttled.rate": str(rate)})
+        # A dead node is fenced sooner than it has fallen behind by replica.lag.time.max.ms.
+        await asyncio.sleep(0.6)
         clock = asyncio.get_running_loop().time
         begun = clock()
         await cluster.start(behind)

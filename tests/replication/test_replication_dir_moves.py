@@ -8,6 +8,11 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
+from ottla.broker.replication.following import truncate
+from ottla.broker.replication.partition import Partition
+from ottla.broker.replication.record_deletion import delete_before
+from ottla.broker.server.context import RequestContext
+from ottla.broker.server.handlers import describe_log_dirs
 from ottla.config.broker import BrokerConfig
 from ottla.node import Node
 from ottla.protocol.errors import ErrorCode, KafkaError
@@ -22,9 +27,6 @@ from ottla.records.builder import build_batch
 from ottla.records.header import read_header
 from ottla.records.reader import read_records
 from ottla.records.record import Record
-from ottla.replication.partition import Partition
-from ottla.server.context import RequestContext
-from ottla.server.handlers import describe_log_dirs
 from ottla.sim.process import ProcessDied
 from ottla.sim.world import World
 
@@ -146,7 +148,7 @@ def assigned(node: Node) -> str:
 
 def described(node: Node) -> dict[str, tuple[int, int, bool]]:
     context = RequestContext.__new__(RequestContext)
-    context.node = node
+    context.services = node.broker.services
     response = describe_log_dirs.handle(context, DescribeLogDirsRequest(topics=None))
     return {
         result.log_dir: (p.partition_size, p.offset_lag, p.is_future_key)
@@ -230,7 +232,8 @@ def _killed_at(operation: int, power_loss: bool) -> bool:
             await until(lambda: not copies(node))
             await until(lambda: partition_of(node).high_watermark == 200)
             assert values(node) == written
-            assert [assigned(node)] == folders(node), operation
+            # A broker tells the controller where its replicas are in the background.
+            await until(lambda: [assigned(node)] == folders(node))
 
         await home.live(second)
 
@@ -305,7 +308,7 @@ def test_a_source_that_fails_during_a_move_takes_the_replica_along() -> None:
             home.world.machine(BROKER).faults.fail(source, "write")
             with pytest.raises(KafkaError) as refused:
                 append(node, b"lost")
-            node.replicas.noted(refused.value)
+            node.replicas.fail_dir_if_needed(refused.value)
             await asyncio.sleep(5)
             assert partition_of(node).error == ErrorCode.KAFKA_STORAGE_ERROR
             assert assigned(node) == source
@@ -335,9 +338,9 @@ def test_a_copy_loses_what_the_log_loses() -> None:
             await until(lambda: 0 < described(node)[target][1] < 90)
             partition = partition_of(node)
             cut = 100 - described(node)[target][1] - 3
-            partition._truncate(partition.usable_log(), cut)
+            truncate(partition, cut)
             append(node, *(b"new %d" % n for n in range(200)))
-            partition.delete_before(5)
+            delete_before(partition, 5)
             wanted = values(node)
             assert len(wanted) == cut - 5 + 200
             await until(lambda: folders(node) == [target], 3600)
@@ -408,7 +411,7 @@ def test_a_folder_that_fails_during_a_move_leaves_the_replica_where_it_is(operat
             append(node, *written)
             node.replicas.move("t", 0, target)
             home.world.machine(BROKER).faults.fail(target, operation)
-            await until(lambda: len(node.log_manager.online_dirs()) == 2, 3600)
+            await until(lambda: len(node.log_manager.dirs.online()) == 2, 3600)
             await asyncio.sleep(5)
             assert partition_of(node).error is None
             assert values(node) == written
@@ -450,6 +453,29 @@ def test_what_cannot_be_moved_is_refused_as_kafka_refuses_it() -> None:
             assert refusal(node, "u", 0, A) == ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
             node.replicas.move("t", 0, folders(node)[0])
             assert copies(node) == []
+
+        await home.live(story)
+
+    home.tell(main)
+
+
+def test_a_star_cordons_all_data_folders_but_the_one_of_the_metadata() -> None:
+    home = Home(cordoned_log_dirs="*")
+
+    async def main() -> None:
+        async def story(node: Node) -> None:
+            context = RequestContext.__new__(RequestContext)
+            context.services = node.broker.services
+            response = describe_log_dirs.handle(context, DescribeLogDirsRequest(topics=None))
+            told = {one.log_dir: one.is_cordoned for one in response.results}
+            assert told == {A: True, B: True, C: True}
+            for path in (A, B, C):
+                with pytest.raises(KafkaError) as refused:
+                    node.replicas.move("t", 0, path)
+                assert refused.value.code == ErrorCode.INVALID_REPLICA_ASSIGNMENT
+            assert set(node.metadata.image.brokers[1].cordoned_directories) == set(
+                node.log_manager.dirs.directory_ids()
+            )
 
         await home.live(story)
 

@@ -13,15 +13,15 @@ import pytest
 from replicated import create, followers_of, isr, leader_of, node, produce, replica, until
 
 from ottla import Admin, Consumer, Producer, TopicPartition
-from ottla.client.admin.topics import EligibleLeaders
-from ottla.metadata.image import PartitionImage
-from ottla.protocol.uuids import random_uuid
-from ottla.runtime.os_disk import OsDisk
-from ottla.storage.meta_properties import (
+from ottla.broker.metadata.image import PartitionImage
+from ottla.broker.storage.dirs.meta_properties import (
     MetaProperties,
     read_meta_properties,
     write_meta_properties,
 )
+from ottla.client.admin.topics import EligibleLeaders
+from ottla.protocol.uuids import random_uuid
+from ottla.runtime.os_disk import OsDisk
 from ottla.testing import AsyncCluster, async_cluster
 
 SETTINGS = {"broker.session.timeout.ms": 3000, "min.insync.replicas": 2}

@@ -3,23 +3,31 @@
 from __future__ import annotations
 
 import random
+from pathlib import Path
 
 import pytest
 
-from ottla.metadata.image import PartitionImage
+from ottla.broker.metadata.image import PartitionImage
+from ottla.broker.replication.cluster_view import ClusterView
+from ottla.broker.replication.election_nudge import WAIT_MS, ElectionNudge
+from ottla.broker.replication.fetching.fetch_session import FollowerSession, Position
+from ottla.broker.replication.follower_fetch import FollowerFetch, take_fetch
+from ottla.broker.replication.follower_state import after_out_of_range, truncation_offset
+from ottla.broker.replication.following import checked_batches
+from ottla.broker.replication.leader_state import LeaderState, Proposal
+from ottla.broker.replication.partition import Partition
+from ottla.broker.replication.throttle import Throttle
+from ottla.broker.server.replica_sessions import ReplicaSessionCache
+from ottla.broker.storage.leader_epochs import LeaderEpochs
+from ottla.broker.storage.log import Log
+from ottla.config.topic import TopicConfig
 from ottla.protocol.errors import ErrorCode, KafkaError
 from ottla.protocol.messages.fetch import FetchPartition, FetchTopic
 from ottla.records.builder import build_batch
 from ottla.records.header import set_leader_epoch
 from ottla.records.record import Record
-from ottla.replication.fetch_session import FollowerSession, Position
-from ottla.replication.follower_state import after_out_of_range, truncation_offset
-from ottla.replication.following import checked_batches
-from ottla.replication.haste import WAIT_MS, Haste
-from ottla.replication.leader_state import LeaderState
-from ottla.replication.throttle import Throttle
-from ottla.server.replica_sessions import ReplicaSessionCache
-from ottla.storage.leader_epochs import LeaderEpochs
+from ottla.runtime.clock import SystemClock
+from ottla.runtime.os_disk import OsDisk
 
 LAG_MS = 1_000
 
@@ -120,6 +128,23 @@ def test_metadata_that_an_answer_has_told_before_does_not_undo_the_next_proposal
     assert not state.update(PartitionImage(0, 1, 5, (1, 2, 3), (1, 2), 8), 10, 0)
     assert state.pending is second
     assert state.maximal_isr == {1, 2, 3}
+
+
+def test_metadata_that_voids_a_proposal_brings_the_next_one_without_a_further_fetch(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    proposed: list[Proposal] = []
+    view = ClusterView(1, SystemClock(), LAG_MS)
+    view.propose = lambda _, proposal: proposed.append(proposal)
+    monkeypatch.setattr(view, "is_eligible", everybody)
+    log = Log.open(OsDisk(), str(tmp_path), "t", 0, TopicConfig(), SystemClock(), clean=True)
+    partition = Partition("t", bytes(16), 0, lambda _: log, lambda _: None, view)
+    partition.attach(log, 0)
+    partition.lead(PartitionImage(0, 1, 5, (1, 2), (1,), 7))
+    take_fetch(partition, FollowerFetch(2, 1, 5, 0, -1, 0), view.now_ms())
+    partition.lead(PartitionImage(0, 1, 5, (1, 2), (1,), 8))  # a directory was assigned, say
+    assert [(one.isr, one.partition_epoch) for one in proposed] == [((1, 2), 7), ((1, 2), 8)]
+    log.close(clean=True)
 
 
 def test_who_falls_behind_for_too_long_is_to_leave_and_counts_until_it_has_left() -> None:
@@ -243,7 +268,7 @@ def test_a_follower_that_registered_anew_is_looked_at_anew_in_all_partitions() -
     wanted = FetchPartition(partition=0, fetch_offset=3)
     session.update([FetchTopic(topic_id=A[0], partitions=[wanted])])
     (followed,) = session.news
-    followed.moved = False
+    followed.moved = followed.is_unread = False
     session.settled(followed)
     session.take_epoch(5)
     assert not session.news
@@ -252,7 +277,7 @@ def test_a_follower_that_registered_anew_is_looked_at_anew_in_all_partitions() -
     assert followed.moved
 
 
-# --- throttles and haste ------------------------------------------------------------------------
+# --- throttles and nudge ------------------------------------------------------------------------
 
 
 class Now:
@@ -300,12 +325,12 @@ def test_after_an_election_followers_fetches_are_answered_at_once_and_then_soon(
             self.hurried += 1
 
     now, waiting = Now(), Waiting()
-    haste = Haste(now)
-    haste.waits(2, waiting)
-    assert haste.wait_ms(2, 500) == 500
-    haste.elected([2])
+    nudge = ElectionNudge(now)
+    nudge.register_waiting(2, waiting)
+    assert nudge.wait_ms(2, 500) == 500
+    nudge.elected([2])
     assert waiting.hurried == 1
-    assert haste.wait_ms(2, 500) == WAIT_MS
-    assert haste.wait_ms(3, 500) == 500
+    assert nudge.wait_ms(2, 500) == WAIT_MS
+    assert nudge.wait_ms(3, 500) == 500
     now.s += 2
-    assert haste.wait_ms(2, 500) == 500
+    assert nudge.wait_ms(2, 500) == 500

@@ -12,9 +12,10 @@ from typing import Any
 import pytest
 from replication_world import Broken, tell_story
 
-from ottla.replication.leader_state import LeaderState
-from ottla.replication.partition import Partition
-from ottla.replication.replica import Replica
+from ottla.broker.replication import follower_fetch
+from ottla.broker.replication.following import truncate
+from ottla.broker.replication.leader_state import LeaderState
+from ottla.broker.replication.partition import Partition
 
 STEPS = 600
 STORIES = 60
@@ -39,6 +40,10 @@ def test_acknowledged_records_survive_elections_losses_and_restarts() -> None:
         assert totals.get(what, 0) >= 10, totals
 
 
+def test_a_truncation_that_power_loss_undoes_shows_nothing_of_what_was_truncated() -> None:
+    tell_story(282884208, STEPS)
+
+
 # The stories can fail: with one rule broken, they find out.
 
 
@@ -49,12 +54,12 @@ def commits_at_once(self: LeaderState, end_offset: int, *_: Any) -> int:
 def truncates_to_high_watermark(self: Partition, assigned: Any) -> bool:
     is_news: bool = FOLLOW(self, assigned)
     if is_news and self.log is not None:
-        self._truncate(self.log, self.high_watermark)
+        truncate(self, self.high_watermark)
     return is_news
 
 
 def shows_all_at_start(self: Partition, log: Any, high_watermark: int | None = None) -> None:
-    Replica.attach(self, log, None)
+    ATTACH(self, log, log.end_offset)
 
 
 def shrinks_before_it_may(self: LeaderState, isr: tuple[int, ...], epoch: int) -> Any:
@@ -63,11 +68,12 @@ def shrinks_before_it_may(self: LeaderState, isr: tuple[int, ...], epoch: int) -
     return proposal
 
 
-def never_parts(self: Partition, log: Any, fetch: Any) -> None:
+def never_parts(log: Any, fetch: Any) -> None:
     return None
 
 
 FOLLOW: Any = Partition.follow
+ATTACH: Any = Partition.attach
 PROPOSE: Any = LeaderState._propose
 
 
@@ -78,11 +84,11 @@ PROPOSE: Any = LeaderState._propose
         (Partition, "follow", truncates_to_high_watermark),
         (Partition, "attach", shows_all_at_start),
         (LeaderState, "_propose", shrinks_before_it_may),
-        (Partition, "_parting", never_parts),
+        (follower_fetch, "_parting", never_parts),
     ],
 )
 def test_a_broken_rule_is_found_within_forty_stories(
-    owner: type, name: str, mistake: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
+    owner: Any, name: str, mistake: Callable[..., Any], monkeypatch: pytest.MonkeyPatch
 ) -> None:
     monkeypatch.setattr(owner, name, mistake)
     for seed in range(40):

@@ -235,6 +235,30 @@ def test_connecting_to_nobody_is_refused(run: Run) -> None:
     run(main)
 
 
+def test_an_address_that_this_machine_cannot_have_does_not_hide_a_refusal(run: Run) -> None:
+    """As with "localhost" where it names ::1, too, and IPv6 is switched off."""
+
+    class TwoAddresses:
+        def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+            self.sock_connect = loop.sock_connect
+
+        async def getaddrinfo(self, host: str, port: int, **_: Any) -> list[Any]:
+            return [
+                (0x7FFF, socket.SOCK_STREAM, 0, "", ("::1", port)),
+                (socket.AF_INET, socket.SOCK_STREAM, 0, "", (host, port)),
+            ]
+
+    async def main(runtime: OsRuntime) -> None:
+        listener = runtime.network.listen("127.0.0.1", 0, lambda _: None)
+        listener.close()
+        network: Any = runtime.network
+        network._loop = TwoAddresses(asyncio.get_running_loop())
+        with pytest.raises(ConnectionRefusedError):
+            await network.connect("127.0.0.1", listener.address[1])
+
+    run(main)
+
+
 def has_ipv6() -> bool:
     with contextlib.suppress(OSError), socket.socket(socket.AF_INET6) as sock:
         sock.bind(("::1", 0))

@@ -1,20 +1,11 @@
-"""A connection that speaks the protocol byte by byte, in any version, and a transactional producer
-on top of it that can be made to misbehave."""
+"""A transactional producer that can be made to misbehave."""
 
 from __future__ import annotations
 
-import socket
-import struct
 import time
-from collections.abc import Callable
 from typing import Any
 
-from bench.brokers import Broker
-
-from ottla.protocol.apis import api
-from ottla.protocol.codec import decoder, encoder
-from ottla.protocol.errors import ErrorCode
-from ottla.protocol.headers import frame_request, read_response_header
+from broker_wire import Wire, until_served
 from ottla.protocol.messages.add_partitions_to_txn import (
     AddPartitionsToTxnRequest,
     AddPartitionsToTxnTopic,
@@ -40,66 +31,6 @@ from ottla.records.record import Record
 PROTOCOL_2 = 12
 """The first version of Produce that adds partitions to transactions by itself."""
 PROTOCOL_1 = 11
-RETRIABLE = {
-    ErrorCode.COORDINATOR_NOT_AVAILABLE,
-    ErrorCode.COORDINATOR_LOAD_IN_PROGRESS,
-    ErrorCode.NOT_COORDINATOR,
-    ErrorCode.CONCURRENT_TRANSACTIONS,
-    ErrorCode.UNKNOWN_TOPIC_OR_PARTITION,
-    ErrorCode.NOT_LEADER_OR_FOLLOWER,
-}
-
-
-class Wire:
-    """One connection, one request at a time, unless `send` and `receive` are called apart."""
-
-    def __init__(self, broker: Broker) -> None:
-        host, _, port = broker.address.rpartition(":")
-        self._socket = socket.create_connection((host, int(port)), timeout=20)
-        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-
-    def ask(self, request: Any, version: int) -> Any:
-        self.send(request, version)
-        return self.receive(request, version)
-
-    def send(self, request: Any, version: int) -> None:
-        self._socket.sendall(self.frame(request, version))
-
-    def frame(self, request: Any, version: int) -> bytes:
-        chunks = encoder(type(request), version)(request)
-        frame = frame_request(request.API_KEY, version, 7, "wire", chunks)
-        return b"".join(bytes(chunk) for chunk in frame)
-
-    def send_bytes(self, data: bytes) -> None:
-        self._socket.sendall(data)
-
-    def receive(self, request: Any, version: int) -> Any:
-        (size,) = struct.unpack(">i", self._exactly(4))
-        frame = self._exactly(size)
-        _, position = read_response_header(frame, 0, request.API_KEY, version)
-        return decoder(api(request.API_KEY).response_class(), version)(frame, position)[0]
-
-    def _exactly(self, size: int) -> bytes:
-        data = b""
-        while len(data) < size:
-            piece = self._socket.recv(size - len(data))
-            assert piece, "the broker closed the connection"
-            data += piece
-        return data
-
-    def close(self) -> None:
-        self._socket.close()
-
-
-def until_served(ask: Callable[[], Any], error_of: Callable[[Any], int]) -> Any:
-    """Ask again for as long as the answer is to wait."""
-    deadline = time.monotonic() + 20
-    while True:
-        answer = ask()
-        if error_of(answer) not in RETRIABLE:
-            return answer
-        assert time.monotonic() < deadline, f"still not served: {answer}"
-        time.sleep(0.05)
 
 
 def create_topic(wire: Wire, name: str, partitions: int = 1) -> bytes:

@@ -11,11 +11,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from ottla.broker.server.answers import HELD_ANSWER_BYTES_MAX, UNANSWERED_REQUESTS_MAX
+from ottla.broker.server.caller import Caller
+from ottla.broker.server.connection import Connection
+from ottla.broker.server.pending import Pending
 from ottla.buffers import Buffer
 from ottla.protocol.errors import ErrorCode, KafkaError, MalformedMessage
 from ottla.runtime.disk import FileSlice
-from ottla.server.connection import UNANSWERED_REQUESTS_MAX, Connection
-from ottla.server.pending import Pending
+from ottla.security.principal import ANONYMOUS
 
 
 class ScriptedSocket:
@@ -92,19 +95,21 @@ class EchoRoute:
     request_is_flexible = False
     response_is_flexible = False
     response_class = Echo
+    elements_max = 0
+    weighed_above = None
 
     def __init__(self) -> None:
         self.handle: Callable[[Any, bytes], Any] = lambda context, body: Echo(body)
         self.served: list[bytes] = []
 
-    def decode(self, frame: memoryview, position: int) -> tuple[bytes, int]:
+    def decode(self, frame: memoryview, position: int, left: int = 0) -> tuple[bytes, int]:
         body = bytes(frame[position:])
         if body == b"malformed":
             raise MalformedMessage("as the test asks for")
         self.served.append(body)
         return body, len(frame)
 
-    def encode(self, response: Echo) -> list[Buffer]:
+    def encode(self, response: Echo, left: int = 0) -> list[Buffer]:
         return [response.body]
 
     def error_response(self, error: Exception) -> Echo | None:
@@ -121,7 +126,8 @@ class FakeServer:
         self.time_s = 0.0
         self.seconds_a_look = 0.0
         self.soon: list[Callable[[], None]] = []
-        self.node = None
+        self.lane = None
+        self.on_file_failed = None
         self.runtime = self
         self.clock = self
 
@@ -129,8 +135,8 @@ class FakeServer:
         self.time_s += self.seconds_a_look
         return self.time_s
 
-    def call_soon(self, callback: Callable[[], None]) -> None:
-        self.soon.append(callback)
+    def serve_later(self, connection: Connection) -> None:
+        self.soon.append(connection.next_turn)
 
     def unserved(self, key: int, version: int) -> EchoRoute:
         raise MalformedMessage("not served")
@@ -156,7 +162,8 @@ def answers(data: bytes) -> list[tuple[int, bytes]]:
 def connect(server: FakeServer | None = None) -> tuple[ScriptedSocket, FakeServer, Connection]:
     server = server or FakeServer()
     socket = ScriptedSocket()
-    connection = Connection(socket, "PLAINTEXT", server, server)  # type: ignore[arg-type]
+    caller = Caller(ANONYMOUS, socket.peer, "PLAINTEXT", connection_id=1)
+    connection = Connection(socket, caller, server, server, server)  # type: ignore[arg-type]
     return socket, server, connection
 
 
@@ -194,8 +201,8 @@ def test_an_impossible_frame_size_closes_the_connection_and_reserves_nothing(siz
 def test_a_large_promise_costs_only_what_was_sent() -> None:
     socket, server, connection = connect(FakeServer(request_bytes_max=1 << 30))
     socket.feed(struct.pack(">i", 1 << 29) + b"x" * 100)
-    assert connection._inbox is not None
-    assert len(connection._inbox) <= 128 * 1024
+    assert connection._partial is not None
+    assert len(connection._partial._view) <= 128 * 1024
 
 
 def test_a_malformed_request_closes_the_connection() -> None:
@@ -259,6 +266,50 @@ def test_unanswered_requests_of_a_connection_are_bounded() -> None:
     assert answers(bytes(socket.sent)) == [(number, b"y") for number in range(count)]
 
 
+def unhurried_first(server: FakeServer, answer: bytes) -> Pending:
+    """The first request waits without holding its connection; all others are answered at once."""
+
+    class Unhurried(Pending):
+        holds_connection = False
+
+    first = Unhurried()
+    server.route.handle = lambda context, body: first if body == b"wait" else Echo(answer)
+    return first
+
+
+def test_answers_behind_a_waiting_request_are_bounded_by_their_number() -> None:
+    socket, server, _ = connect()
+    first = unhurried_first(server, b"y")
+    count = UNANSWERED_REQUESTS_MAX + 100
+    frames = [frame(0, b"wait"), *(frame(number, b"x") for number in range(1, count))]
+    socket.feed(b"".join(frames))
+    assert len(server.route.served) == UNANSWERED_REQUESTS_MAX
+    assert socket.readable is None, "reading is paused"
+    first.resolve(Echo(b"a"))
+    assert answers(bytes(socket.sent)) == [
+        (0, b"a"),
+        *((number, b"y") for number in range(1, count)),
+    ]
+    assert socket.readable is not None
+
+
+def test_answers_behind_a_waiting_request_are_bounded_by_their_bytes() -> None:
+    socket, server, _ = connect()
+    answer = b"y" * (HELD_ANSWER_BYTES_MAX // 4)
+    first = unhurried_first(server, answer)
+    frames = [frame(0, b"wait"), *(frame(number, b"x") for number in range(1, 20))]
+    socket.feed(b"".join(frames))
+    assert len(server.route.served) == 1 + 5, "as many as fit, and one"
+    first.resolve(Echo(b"a"))
+    socket.feed()
+    while server.soon:
+        server.soon.pop(0)()
+    assert answers(bytes(socket.sent)) == [
+        (0, b"a"),
+        *((number, answer) for number in range(1, 20)),
+    ]
+
+
 def test_no_answer_is_sent_for_a_request_that_wants_none() -> None:
     socket, server, _ = connect()
     server.route.handle = lambda context, body: None if body == b"silent" else Echo(body)
@@ -288,7 +339,7 @@ def test_files_and_buffers_go_out_in_order_through_a_narrow_socket(room: list[in
             return (b"0123456789" * 20)[offset : offset + length]
 
     socket, server, _ = connect()
-    server.route.encode = lambda response: [  # type: ignore[method-assign]
+    server.route.encode = lambda response, left: [  # type: ignore[method-assign]
         b"<",
         FileSlice(OneFile(), 5, 100),  # type: ignore[arg-type,list-item]
         b">",
@@ -310,7 +361,7 @@ def test_a_file_that_ends_early_closes_the_connection() -> None:
 
     socket, server, _ = connect()
     part = FileSlice(EmptyFile(), 0, 10)  # type: ignore[arg-type]
-    server.route.encode = lambda response: [part]  # type: ignore[method-assign,list-item]
+    server.route.encode = lambda response, left: [part]  # type: ignore[method-assign,list-item]
     socket.feed(frame(1, b"x"))
     assert socket.closed
 

@@ -4,9 +4,15 @@ from random import Random
 from types import SimpleNamespace
 
 import pytest
+from hypothesis import given
+from hypothesis import strategies as st
 
+from ottla.broker.server.fetch_sessions import (
+    CACHED_PARTITIONS_MAX,
+    FetchSession,
+    FetchSessionCache,
+)
 from ottla.protocol.errors import ErrorCode
-from ottla.server.fetch_sessions import FetchSession, FetchSessionCache
 
 
 def wanted(partition: int, offset: int = 0) -> SimpleNamespace:
@@ -127,3 +133,85 @@ def test_an_error_is_repeated_and_its_end_is_news() -> None:
     assert partition.has_news(answer(error_code=56, high_watermark=-1, log_start_offset=-1))
     assert partition.has_news(answer())
     assert not partition.has_news(answer())
+
+
+def test_a_session_ends_with_its_connection_or_with_the_next_one_on_it(
+    cache: FetchSessionCache,
+) -> None:
+    first, second = 1, 2
+    replaced = cache.create(False, 1, 0, first)
+    closed = cache.create(False, 1, 0, second)
+    assert replaced is not None
+    assert closed is not None
+    cache.forget(second)
+    assert cache.create(False, 1, 0, first) is not None
+    assert len(cache) == 1
+    for gone in (replaced, closed):
+        assert cache.resume(gone.id, 1, False, 1.0) is ErrorCode.FETCH_SESSION_ID_NOT_FOUND
+
+
+def test_sessions_have_a_bounded_number_of_partitions_in_all(cache: FetchSessionCache) -> None:
+    assert cache.create(False, CACHED_PARTITIONS_MAX + 1, 0) is None
+    assert cache.create(False, CACHED_PARTITIONS_MAX, 0) is not None
+
+
+def test_a_large_session_displaces_as_many_as_it_needs_room_for(cache: FetchSessionCache) -> None:
+    sizes = (CACHED_PARTITIONS_MAX // 2 - 1, CACHED_PARTITIONS_MAX // 2)
+    for size in sizes:
+        session = cache.create(False, size, 0)
+        assert session is not None
+        cache.update(session, [topic("a", *map(wanted, range(size)))], ())
+    assert cache.create(False, CACHED_PARTITIONS_MAX // 2 + 2, 300) is not None
+    assert cache.partition_count == 0
+    assert len(cache) == 1
+
+
+def test_sessions_that_grow_stay_within_the_bound_of_all(cache: FetchSessionCache) -> None:
+    large = cache.create(False, CACHED_PARTITIONS_MAX - 1, 0)
+    small = cache.create(False, 1, 0)
+    assert large is not None
+    assert small is not None
+    cache.update(large, [topic("a", *map(wanted, range(CACHED_PARTITIONS_MAX - 1)))], ())
+    cache.update(small, [topic("a", wanted(0))], ())
+    assert not cache.is_too_large(small)
+    cache.update(small, [topic("a", wanted(1))], ())
+    assert cache.is_too_large(small)
+
+
+# What may happen to a cache with room for three sessions: the kind, then who and which partitions.
+EVENTS = st.tuples(
+    st.sampled_from(["create", "update", "close", "disconnect", "wait"]),
+    st.integers(0, 4),
+    st.sets(st.integers(0, 9), max_size=5),
+    st.sets(st.integers(0, 9), max_size=5),
+)
+
+
+@given(st.lists(EVENTS, max_size=60))
+def test_the_count_of_partitions_never_drifts(
+    events: list[tuple[str, int, set[int], set[int]]],
+) -> None:
+    cache = FetchSessionCache(slots_max=3, eviction_ms=1000, random=Random(1))
+    seen: list[FetchSession] = []
+    now_s = 0.0
+    for kind, number, added, forgotten in events:
+        session = seen[number % len(seen)] if seen else None
+        topics = [topic("a", *map(wanted, added))]
+        if kind == "create":
+            made = cache.create(False, len(added), now_s, connection_id=number)
+            if made is not None:
+                cache.update(made, topics, ())
+                seen.append(made)
+        elif kind == "disconnect":
+            cache.forget(number)
+        elif kind == "wait":
+            now_s += number
+        elif session is not None and kind == "close":
+            cache.close(session.id)
+        elif session is not None:
+            # Also one that is gone: its request may have been under way.
+            cache.resume(session.id, session.epoch, False, now_s)
+            cache.update(session, topics, [SimpleNamespace(topic="a", partitions=forgotten)])
+        held = [one for one in seen if cache._sessions.get(one.id) is one]
+        assert len(held) == len(cache)
+        assert cache.partition_count == sum(len(one.partitions) for one in held)

@@ -5,8 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from ottla.broker.server.purgatory import DelayedFetch, DelayedWrite, committed
 from ottla.protocol.errors import ErrorCode
-from ottla.server.purgatory import DelayedFetch, DelayedProduce
 
 
 class Timer:
@@ -66,6 +66,17 @@ def fetch(
     return delayed, answered
 
 
+def produce(runtime: FakeRuntime, needed: dict[FakePartition, int]) -> DelayedWrite:
+    return DelayedWrite(
+        runtime,  # type: ignore[arg-type]
+        needed,  # type: ignore[arg-type]
+        committed,
+        30_000,
+        lambda missed: dict(missed),
+        holds_connection=False,
+    )
+
+
 def test_a_fetch_is_answered_when_enough_bytes_have_come_on_all_its_partitions_together() -> None:
     runtime, one, two = FakeRuntime(), FakePartition(), FakePartition()
     _, answered = fetch(runtime, [one, two], needed=100)
@@ -109,12 +120,7 @@ def test_an_abandoned_fetch_leaves_nothing_behind_and_answers_nobody() -> None:
 def test_a_produce_waits_for_every_partition_and_tells_which_missed_the_time() -> None:
     runtime, one, two = FakeRuntime(), FakePartition(), FakePartition()
     answered: list[Any] = []
-    delayed = DelayedProduce(
-        runtime,  # type: ignore[arg-type]
-        {one: 5, two: 3},  # type: ignore[dict-item]
-        30_000,
-        lambda missed: dict(missed),
-    )
+    delayed = produce(runtime, {one: 5, two: 3})
     delayed.when_resolved(answered.append)
     one.advance(4)
     one.advance(5)
@@ -127,7 +133,7 @@ def test_a_produce_waits_for_every_partition_and_tells_which_missed_the_time() -
 def test_a_produce_whose_leader_lost_the_lead_is_told_and_waits_for_the_others() -> None:
     runtime, one, two = FakeRuntime(), FakePartition(), FakePartition()
     answered: list[Any] = []
-    delayed = DelayedProduce(runtime, {one: 5, two: 3}, 30_000, lambda missed: dict(missed))  # type: ignore[arg-type,dict-item]
+    delayed = produce(runtime, {one: 5, two: 3})
     delayed.when_resolved(answered.append)
     delayed.disturbed(one)  # type: ignore[arg-type]
     assert not answered
@@ -139,7 +145,7 @@ def test_a_produce_whose_leader_lost_the_lead_is_told_and_waits_for_the_others()
 def test_a_produce_committed_by_too_few_replicas_is_told() -> None:
     runtime, one = FakeRuntime(), FakePartition()
     answered: list[Any] = []
-    delayed = DelayedProduce(runtime, {one: 5}, 30_000, lambda missed: dict(missed))  # type: ignore[arg-type,dict-item]
+    delayed = produce(runtime, {one: 5})
     delayed.when_resolved(answered.append)
     one.has_too_few_replicas = True
     one.advance(5)
@@ -149,7 +155,7 @@ def test_a_produce_committed_by_too_few_replicas_is_told() -> None:
 def test_a_produce_is_answered_the_moment_the_last_partition_is_there() -> None:
     runtime, one = FakeRuntime(), FakePartition()
     answered: list[Any] = []
-    delayed = DelayedProduce(runtime, {one: 5}, 30_000, lambda missed: dict(missed))  # type: ignore[arg-type,dict-item]
+    delayed = produce(runtime, {one: 5})
     delayed.when_resolved(answered.append)
     one.advance(7)
     assert answered == [{}]

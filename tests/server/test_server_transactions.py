@@ -17,15 +17,14 @@ from server_wire import (
     PROTOCOL_1,
     PROTOCOL_2,
     Transactor,
-    Wire,
     batch_of,
     create_topic,
     produce,
     produce_request,
-    until_served,
 )
 
 from broker_harness import build, end
+from broker_wire import Wire, until_served
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.describe_producers import DescribeProducersRequest, TopicRequest
 from ottla.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic, PartitionData

@@ -2,7 +2,7 @@
 
 import pytest
 
-from ottla.replication.leader_state import LeaderState
+from ottla.broker.replication.leader_state import LeaderState
 
 
 def plant(patch: pytest.MonkeyPatch) -> None:

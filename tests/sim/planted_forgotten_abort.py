@@ -2,7 +2,7 @@
 
 import pytest
 
-from ottla.storage.transaction_index import AbortedTransaction, TransactionIndex
+from ottla.broker.storage.segments.transaction_index import AbortedTransaction, TransactionIndex
 
 
 def plant(patch: pytest.MonkeyPatch) -> None:

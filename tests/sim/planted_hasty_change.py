@@ -2,11 +2,11 @@
 
 import pytest
 
+from ottla.broker.raft.ids import ReplicaKey
+from ottla.broker.raft.replica import Replica
+from ottla.broker.raft.states.leader import Leader
+from ottla.broker.raft.voters import changes as voter_changes
 from ottla.protocol.errors import ErrorCode
-from ottla.raft import voter_changes
-from ottla.raft.ids import ReplicaKey
-from ottla.raft.replica import Replica
-from ottla.raft.states.leader import Leader
 
 
 def plant(patch: pytest.MonkeyPatch) -> None:

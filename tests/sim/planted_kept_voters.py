@@ -2,7 +2,7 @@
 
 import pytest
 
-from ottla.raft.voter_history import VoterHistory
+from ottla.broker.raft.voters.history import VoterHistory
 
 
 def plant(patch: pytest.MonkeyPatch) -> None:

@@ -2,8 +2,8 @@
 
 import pytest
 
-from ottla.controller import registration
-from ottla.controller.broker_states import leave
+from ottla.broker.controller import registration
+from ottla.broker.controller.broker_states import leave
 
 
 def plant(patch: pytest.MonkeyPatch) -> None:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from ottla.controller.partition_change import Target
+from ottla.broker.controller.partition_change import Target
 
 
 def plant(patch: pytest.MonkeyPatch) -> None:

@@ -2,8 +2,9 @@
 
 import pytest
 
-from ottla.metadata.image import PartitionImage
-from ottla.replication.partition import Partition
+from ottla.broker.metadata.image import PartitionImage
+from ottla.broker.replication.following import truncate
+from ottla.broker.replication.partition import Partition
 
 
 def plant(patch: pytest.MonkeyPatch) -> None:
@@ -12,7 +13,7 @@ def plant(patch: pytest.MonkeyPatch) -> None:
     def cut(self: Partition, assigned: PartitionImage) -> bool:
         is_news = follow(self, assigned)
         if is_news and self.log is not None and self.error is None:
-            self._truncate(self.log, self.high_watermark)
+            truncate(self, self.high_watermark)
         return is_news
 
     patch.setattr(Partition, "follow", cut)

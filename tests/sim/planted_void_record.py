@@ -2,9 +2,9 @@
 
 import pytest
 
-from ottla.storage.batch_scan import HeaderFields
-from ottla.storage.cleaner.compaction import Compaction
-from ottla.storage.cleaner.transactions import CleanedTransactions
+from ottla.broker.storage.cleaner.compaction import Compaction
+from ottla.broker.storage.cleaner.transactions import CleanedTransactions
+from ottla.broker.storage.segments.batch_scan import HeaderFields
 
 
 def plant(patch: pytest.MonkeyPatch) -> None:

@@ -2,7 +2,7 @@
 
 import pytest
 
-from ottla.quorum import state_file
+from ottla.broker.quorum import state_file
 from ottla.runtime.disk import Disk
 
 

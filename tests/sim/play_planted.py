@@ -21,6 +21,7 @@ ELECTIONS = Storm(60.0, ("swap_majorities",), 2.0, working=False)
 STRANDED = Storm(60.0, ("strand_leader",), 1.0)
 LAST_STANDING = Storm(90.0, ("fail_last",), 1.0)
 CALM = Storm(30.0)
+FAIR = Storm(20.0, ("change_weather",), 3.0)
 QUIET = Storm(60.0, ("restart",), 15.0)
 STORMS = {
     "early_ack": {"nodes": 3, "storm": DEATHS},
@@ -32,6 +33,8 @@ STORMS = {
     "lost_end": {"nodes": 3, "synced": False, "storm": LAST_STANDING},
     "void_record": {"compacted": True, "storm": QUIET},
     "forgotten_abort": {"storm": CALM},
+    "fenced_end": {"nodes": 3, "hasty": True, "storm": FAIR},
+    "void_note": {"nodes": 3, "hasty": True, "storm": FAIR},
 }
 """What each bug has to fear."""
 
@@ -41,7 +44,7 @@ def main(bug: str, seeds: int) -> None:
     importlib.import_module(f"planted_{bug}").plant(pytest.MonkeyPatch())
     for seed in range(1, seeds + 1):
         try:
-            play(seed, **STORMS[bug])  # type: ignore[arg-type]
+            play(seed, **{"hasty": False, **STORMS[bug]})  # type: ignore[arg-type]
         except Violation as found:
             print(f"seed {seed}: {found}")
             return

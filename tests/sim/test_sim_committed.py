@@ -2,6 +2,12 @@
 
 import pytest
 
+from ottla.broker.storage.cleaner.choice import assess
+from ottla.broker.storage.cleaner.compaction import compact as run_job
+from ottla.broker.storage.cleaner.job import CleanedGroup, Memory
+from ottla.broker.storage.cleaner.planning import cleaned_segment, plan_job
+from ottla.broker.storage.errors import LogDirFailure
+from ottla.broker.storage.log import Log
 from ottla.config.topic import TopicConfig
 from ottla.records.builder import build_batch
 from ottla.records.header import read_header
@@ -9,12 +15,6 @@ from ottla.records.record import Record
 from ottla.sim import SimRuntime, World
 from ottla.sim.cluster.committed import CommittedLog
 from ottla.sim.history import Violation
-from ottla.storage.cleaner.choice import assess
-from ottla.storage.cleaner.compaction import compact as run_job
-from ottla.storage.cleaner.job import CleanedGroup, Memory
-from ottla.storage.cleaner.planning import cleaned_segment, plan_job
-from ottla.storage.errors import LogDirFailure
-from ottla.storage.log import Log
 
 FOLDER = "/data/t-0"
 FILE = f"{FOLDER}/00000000000000000000.log"
@@ -66,7 +66,7 @@ def test_a_log_whose_disk_fails_is_looked_at_and_left_alone() -> None:
     committed = CommittedLog("t-0")
     committed.committed("a", log, 2)
     assert list(committed.batches) == [0, 1]
-    assert log.segments[0]._file is None, "the look opened the file for the node"
+    assert log.segments[0].files.opened is None, "the look opened the file for the node"
     assert not world.machine("a").faults.struck, "the look counts as the node's bad luck"
     assert world.trace.count == events
 
@@ -89,7 +89,7 @@ def test_a_file_may_have_another_name_only_where_the_log_failed_meanwhile() -> N
     runtime, log = booted(world, "a")
     append(log, b"one")
     runtime.disk.rename(FILE, f"{FILE}.swap")
-    log.segments[0].release()
+    log.segments[0].files.release()
     with pytest.raises(AssertionError, match="a has no /data/t-0/0"):
         CommittedLog("t-0").committed("a", log, 1)
     log.fail(OSError("in the middle of a rename"))

@@ -1,4 +1,4 @@
-"""Proof that the simulation can fail: each of nine planted bugs is found within a few seeds."""
+"""Proof that the simulation can fail: each of eleven planted bugs is found within a few seeds."""
 
 import os
 import re
@@ -49,6 +49,18 @@ PLAYER = Path(__file__).with_name("play_planted.py")
             id="compacts away what an aborted record seemed to replace",
         ),
         pytest.param("forgotten_abort", 3, "aborted read", id="forgets an abort"),
+        pytest.param(
+            "fenced_end",
+            3,
+            "for no reason.*PRODUCER_FENCED",
+            id="fences a producer whose last markers are on their way",
+        ),
+        pytest.param(
+            "void_note",
+            3,
+            "for no reason.*INVALID_TXN_STATE",
+            id="does not ask again after a marker",
+        ),
     ],
 )
 def test_a_planted_bug_is_found(bug: str, seeds: int, sign: str) -> None:

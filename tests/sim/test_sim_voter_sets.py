@@ -2,9 +2,9 @@
 
 import pytest
 
-from ottla.raft.ids import ReplicaKey
-from ottla.raft.voters import VersionRange, Voter, VoterSet
-from ottla.sim.cluster.voter_sets import FORMATTED, VoterSets
+from ottla.broker.raft.ids import ReplicaKey
+from ottla.broker.raft.voters.voters import VersionRange, Voter, VoterSet
+from ottla.sim.cluster.voters.sets import FORMATTED, VoterSets
 from ottla.sim.history import Violation
 
 

@@ -28,6 +28,7 @@ for _folder in (HERE, HERE / "crash_site", HERE.parent / "faults", HERE.parent, 
 from sink_story import ACTIONS, BROKER_OPTIONS, LATE, MODES, Crash, Story, Told  # noqa: E402
 
 from broker_harness import build  # noqa: E402
+from replaying import end_failures_with  # noqa: E402
 
 T = TypeVar("T")
 
@@ -149,6 +150,10 @@ def main() -> None:
     if asked.mode is not None:
         shares = {asked.mode: 1.0}
     print(f"--crashes {asked.crashes} --seed {asked.seed}", flush=True)
+    mode = f" --mode {asked.mode}" if asked.mode is not None else ""
+    end_failures_with(
+        f"python tests/spark/sink_crashes.py --crashes {asked.crashes} --seed {asked.seed}{mode}"
+    )
     told: list[Told] = []
     for mode, share in shares.items():
         count = math.ceil(asked.crashes * share)

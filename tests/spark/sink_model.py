@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import TypeVar, cast
 
 from ottla.client.errors import ClientError
-from ottla.client.producer.prepared import PreparedTransaction
+from ottla.client.producer.transactions.prepared import PreparedTransaction
 from ottla.spark.sink import committing
 from ottla.spark.sink.decisions import (
     NOTHING,

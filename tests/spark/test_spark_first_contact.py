@@ -71,6 +71,13 @@ def reading(servers: str) -> dict[str, str]:
     return {"kafka.bootstrap.servers": servers, "subscribe": "a"}
 
 
+@pytest.fixture
+def short_patience(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The usual one is waited for by the test of a pipeline."""
+    monkeypatch.setattr(Patience, "of", lambda options, settings: Patience(0.5, 0.5))
+
+
+@pytest.mark.usefixtures("short_patience")
 @pytest.mark.parametrize(
     "work", [read_table, read_stream, write_table, write_version, start_streams]
 )
@@ -106,9 +113,11 @@ def test_a_limit_that_was_given_is_kept_to() -> None:
 def test_a_pipeline_says_it_in_one_line(nowhere: str, tmp_path: Path) -> None:
     file = tmp_path / "copy.yaml"
     file.write_text("source: {topic: a}\nsink: {topic: b}\n")
+    begin = time.monotonic()
     result = CliRunner().invoke(
         cli, ["pipeline", "run", str(file), "--bootstrap", nowhere, "--state-dir", str(tmp_path)]
     )
+    assert 4.5 < time.monotonic() - begin < SOON_S
     assert result.exit_code == 1
     assert result.stdout == ""
     (line,) = result.stderr.splitlines()

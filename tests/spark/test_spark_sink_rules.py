@@ -20,7 +20,7 @@ from pyspark.sql.types import (
 )
 
 from ottla.client.errors import BadSetting
-from ottla.client.producer.prepared import PreparedTransaction
+from ottla.client.producer.transactions.prepared import PreparedTransaction
 from ottla.spark.sink.decisions import NOTHING, Decision, Head, Part, Verdict, Write, judge
 from ottla.spark.sink.errors import BadRows
 from ottla.spark.sink.names import TaskId, driver_id, short_run

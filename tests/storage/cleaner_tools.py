@@ -7,6 +7,12 @@ from typing import Any
 
 from storage_tools import NOW_MS
 
+from ottla.broker.storage.cleaner.choice import CleanableLog, assess
+from ottla.broker.storage.cleaner.compaction import compact
+from ottla.broker.storage.cleaner.job import CleanedGroup, Finished, Memory
+from ottla.broker.storage.cleaner.planning import cleaned_segment, plan_job
+from ottla.broker.storage.log import Log
+from ottla.broker.storage.log_reading import aborted_transactions
 from ottla.config.topic import TopicConfig
 from ottla.records.builder import build_batch
 from ottla.records.control import end_txn_marker
@@ -14,11 +20,6 @@ from ottla.records.header import BatchHeader, batches, read_header
 from ottla.records.reader import check_crc, read_records
 from ottla.records.record import Record
 from ottla.runtime.disk import Disk
-from ottla.storage.cleaner.choice import CleanableLog, assess
-from ottla.storage.cleaner.compaction import compact
-from ottla.storage.cleaner.job import CleanedGroup, Finished, Memory
-from ottla.storage.cleaner.planning import cleaned_segment, plan_job
-from ottla.storage.log import Log
 
 MEMORY = Memory(map_bytes=1 << 16, load_factor=0.9, block_bytes=1 << 12)
 COMPACT = frozenset({"compact"})
@@ -101,7 +102,7 @@ def clean(
     chosen = assess(log, checkpoint, mark, now_ms)
     if chosen is None:
         return None
-    *_, finished = cleaning(log._disk, chosen, now_ms, memory)
+    *_, finished = cleaning(log.disk, chosen, now_ms, memory)
     assert isinstance(finished, Finished)
     return finished
 
@@ -128,7 +129,7 @@ def committed_records(log: Log) -> list[Record]:
     """As a client with `read_committed` finds them: by the list of aborted transactions that the
     broker gives it, and the markers in the log."""
     aborted = sorted(
-        log.aborted_transactions(log.log_start_offset, log.end_offset),
+        aborted_transactions(log.segments, log.log_start_offset, log.end_offset),
         key=lambda entry: entry.first_offset,
     )
     skipping: set[int] = set()

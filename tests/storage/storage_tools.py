@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from pathlib import Path
 from typing import Any
 
+from ottla.broker.storage.log import Appended, Log
 from ottla.buffers import Buffer
 from ottla.config.topic import TopicConfig
 from ottla.records.builder import build_batch
@@ -16,7 +17,6 @@ from ottla.records.reader import read_records
 from ottla.records.record import Record
 from ottla.runtime.disk import File
 from ottla.runtime.os_disk import OsDisk
-from ottla.storage.log import Appended, Log
 
 NOW_MS = 1_700_000_000_000
 TOPIC_ID = bytes(range(16))
@@ -173,3 +173,22 @@ class FaultyDisk:
 
     def __getattr__(self, name: str) -> Any:
         return getattr(self._disk, name)
+
+
+def offset_for_timestamp(log: Log, timestamp: int) -> tuple[int, int, int] | None:
+    """(timestamp, offset, leader epoch) of the first record that is not older."""
+    offset = log.log_start_offset
+    while (timed := log.batch_for_timestamp(timestamp, offset)) is not None:
+        if isinstance(timed, int):
+            offset = timed
+            continue
+        if (found := timed.find(timestamp, offset)) is not None:
+            return found
+        offset = timed.header.next_offset
+    return None
+
+
+def offset_of_max_timestamp(log: Log) -> tuple[int, int, int] | None:
+    """(timestamp, offset, leader epoch) of the youngest record; of several, the first."""
+    timed = log.batch_of_max_timestamp()
+    return None if timed is None else timed.find(timed.header.max_timestamp, 0)

@@ -9,8 +9,8 @@ import pytest
 from cleaner_tools import compacted, end_transaction, put
 from storage_tools import NOW_MS, open_log
 
-from ottla.storage.cleaner.choice import CleanableLog, assess, first_dirty_offset
-from ottla.storage.log import Log
+from ottla.broker.storage.cleaner.choice import CleanableLog, assess, first_dirty_offset
+from ottla.broker.storage.log import Log
 
 HOUR_MS = 3_600_000
 

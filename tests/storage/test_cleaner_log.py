@@ -18,14 +18,15 @@ from cleaner_tools import (
     put,
     read_batches,
 )
-from storage_tools import NOW_MS, FixedClock, file_names, open_log
+from storage_tools import NOW_MS, FixedClock, file_names, offset_for_timestamp, open_log
 
+from ottla.broker.storage.cleaner.choice import assess
+from ottla.broker.storage.cleaner.job import Memory
+from ottla.broker.storage.errors import CorruptLog
+from ottla.broker.storage.log import Log
+from ottla.broker.storage.log_reading import aborted_transactions
+from ottla.broker.storage.replacement import ReplacementRefused
 from ottla.records.codec import Codec
-from ottla.storage.cleaner.choice import assess
-from ottla.storage.cleaner.job import Memory
-from ottla.storage.errors import CorruptLog
-from ottla.storage.log import Log
-from ottla.storage.replacement import ReplacementRefused
 
 DAY_MS = 86_400_000
 
@@ -148,14 +149,14 @@ def test_segments_are_joined_up_to_the_size_of_one(tmp_path: Path) -> None:
     for number in range(20):
         put(log, [(b"k%d" % (number % 3), bytes(100))])
     log.roll()
-    assert log.segment_count == 5
+    assert len(log.segments) == 5
     finished = clean(log)  # They were full: each becomes smaller, none disappears.
     assert finished is not None
-    assert log.segment_count == 5
+    assert len(log.segments) == 5
     put(log, [(b"k9", b"")])
     log.roll()
     clean(log, finished.end_offset)
-    assert log.segment_count == 2
+    assert len(log.segments) == 2
     assert [key for _, key, _ in pairs_of(all_records(log))] == [b"k2", b"k0", b"k1", b"k9"]
 
 
@@ -179,7 +180,7 @@ def test_a_full_map_ends_the_clean_part_there(tmp_path: Path) -> None:
     log.roll()
     memory = Memory(map_bytes=24 * 32, load_factor=0.9, block_bytes=1 << 12)
     ends, end_offset = [], 0
-    while end_offset < log.active_segment_offset:
+    while end_offset < log.segments.active.base_offset:
         finished = clean(log, end_offset, memory=memory)
         assert finished is not None
         assert finished.end_offset > end_offset
@@ -200,7 +201,7 @@ def test_a_map_that_fills_up_inside_a_batch_makes_progress(tmp_path: Path) -> No
     log.roll()
     memory = Memory(map_bytes=24 * 20, load_factor=0.9, block_bytes=1 << 12)
     end_offset = 0
-    while end_offset < log.active_segment_offset:
+    while end_offset < log.segments.active.base_offset:
         finished = clean(log, end_offset, memory=memory)
         assert finished is not None
         assert finished.end_offset > end_offset
@@ -215,9 +216,9 @@ def test_a_segment_without_anything_to_remove_stays_the_same_file(tmp_path: Path
     log.roll()
     put(log, [(b"b", bytes(800))])
     log.roll()
-    segments = log.segments
+    segments = list(log.segments)
     clean(log)
-    assert log.segments == segments
+    assert list(log.segments) == segments
     assert not any(name.endswith((".cleaned", ".swap")) for name in file_names(log.directory))
 
 
@@ -233,7 +234,7 @@ def test_a_reader_in_the_middle_of_an_old_file_is_undisturbed(tmp_path: Path) ->
     clean(log)
     assert part.read() == before
     clock.ms += 60_000
-    assert log.remove_files(clock.ms) > 0
+    assert log.deleted_files.remove_due(clock.ms) > 0
     assert part.read() == before
     assert not any(name.endswith(".deleted") for name in file_names(log.directory))
 
@@ -250,7 +251,7 @@ def test_indexes_of_a_compacted_segment_find_offsets_and_times(tmp_path: Path) -
         part = log.read(offset, 1, log.end_offset)
         assert part is not None
         assert pairs_of(all_records(log))[max(0, offset - 150)][0] == max(offset, 150)
-    assert log.offset_for_timestamp(NOW_MS + 1700) == (NOW_MS + 1700, 170, 0)
+    assert offset_for_timestamp(log, NOW_MS + 1700) == (NOW_MS + 1700, 170, 0)
 
 
 # Producers and transactions
@@ -340,11 +341,11 @@ def test_the_abort_marker_and_its_index_entry_stay_as_long_as_a_batch_of_it(
         assert finished is not None
         end_offset = finished.end_offset
         assert [h.record_count for h, _ in read_batches(log)] == [0, 1, 1]
-        (entry,) = log.aborted_transactions(0, log.end_offset)
+        (entry,) = aborted_transactions(log.segments, 0, log.end_offset)
         assert (entry.first_offset, entry.last_offset) == (0, 2)
     log.close(clean=True)
     again = open_log(tmp_path / "t-0", compacted())
-    assert again.aborted_transactions(0, again.end_offset) == [entry]
+    assert aborted_transactions(again.segments, 0, again.end_offset) == [entry]
 
 
 def test_the_marker_with_a_producers_last_epoch_stays_whole(tmp_path: Path) -> None:
@@ -409,7 +410,7 @@ def test_a_truncation_takes_back_a_swap_that_nobody_has_seen(tmp_path: Path, sta
     log.flush()
     chosen = assess(log, None, log.end_offset, NOW_MS)
     assert chosen is not None
-    run = cleaning(log._disk, chosen, NOW_MS)
+    run = cleaning(log.disk, chosen, NOW_MS)
     while next(run) != stage:
         pass
     log.truncate_to(1)
@@ -429,7 +430,7 @@ def test_a_truncation_finishes_a_swap_that_readers_have_seen(tmp_path: Path, sta
     log.flush()
     chosen = assess(log, None, log.end_offset, NOW_MS)
     assert chosen is not None
-    run = cleaning(log._disk, chosen, NOW_MS)
+    run = cleaning(log.disk, chosen, NOW_MS)
     while next(run) != stage:
         pass
     log.truncate_to(2)
@@ -450,7 +451,7 @@ def test_a_truncation_before_the_swap_makes_it_impossible(tmp_path: Path) -> Non
     log.flush()
     chosen = assess(log, None, log.end_offset, NOW_MS)
     assert chosen is not None
-    run = cleaning(log._disk, chosen, NOW_MS)
+    run = cleaning(log.disk, chosen, NOW_MS)
     next(run)
     log.truncate_to(1)  # The younger record, for which the older one was left out, is gone.
     put(log, [(b"b", b"1")])
@@ -467,7 +468,7 @@ def test_appends_and_rolls_go_on_while_a_log_is_compacted(tmp_path: Path) -> Non
     log.flush()
     chosen = assess(log, None, log.end_offset, NOW_MS)
     assert chosen is not None
-    for number, _ in enumerate(cleaning(log._disk, chosen, NOW_MS)):
+    for number, _ in enumerate(cleaning(log.disk, chosen, NOW_MS)):
         put(log, [(b"b%d" % number, bytes(200))])
         assert pairs_of(all_records(log))[-1][1] == b"b%d" % number
     found = pairs_of(all_records(log))
@@ -486,7 +487,7 @@ def test_retention_waits_for_a_swap(tmp_path: Path) -> None:
     log.flush()
     chosen = assess(log, None, log.end_offset, NOW_MS)
     assert chosen is not None
-    run = cleaning(log._disk, chosen, NOW_MS)
+    run = cleaning(log.disk, chosen, NOW_MS)
     while next(run) != "prepared":
         pass
     assert log.delete_old_segments(NOW_MS + 5000, log.end_offset) == 0
@@ -501,10 +502,10 @@ def test_a_damaged_batch_is_not_copied_under_a_new_checksum(tmp_path: Path) -> N
     put(log, [(b"a", b"2")])
     log.roll()
     log.flush()
-    path = log.segments[0].path
+    path = log.segments[0].files.path
     data = bytearray(Path(path).read_bytes())
     data[120] ^= 0xFF
     Path(path).write_bytes(data)
     with pytest.raises(CorruptLog, match="checksum"):
         clean(log)
-    assert log.segment_count == 2
+    assert len(log.segments) == 2

@@ -33,18 +33,18 @@ from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 from storage_tools import FixedClock
 
+from ottla.broker.storage.cleaner.choice import assess
+from ottla.broker.storage.cleaner.job import Finished, Memory
+from ottla.broker.storage.dirs.checkpoints import CLEANER_OFFSETS, RECOVERY_POINTS, OffsetCheckpoint
+from ottla.broker.storage.dirs.clean_shutdown import take_marker, write_marker
+from ottla.broker.storage.log import Log
+from ottla.broker.storage.replacement import ReplacementRefused
 from ottla.records.codec import Codec
 from ottla.records.record import Record
 from ottla.sim.disk import Faults, Machinery, SimDisk
 from ottla.sim.process import Process, SimulatedCrash
 from ottla.sim.trace import Trace
 from ottla.sim.volume import Volume
-from ottla.storage.checkpoints import CLEANER_OFFSETS, RECOVERY_POINTS, OffsetCheckpoint
-from ottla.storage.clean_shutdown import take_marker, write_marker
-from ottla.storage.cleaner.choice import assess
-from ottla.storage.cleaner.job import Finished, Memory
-from ottla.storage.log import Log
-from ottla.storage.replacement import ReplacementRefused
 
 RETENTION_MS = 400
 CONFIG = compacted(
@@ -280,7 +280,7 @@ class Story:
 
     def do_wait(self, first: int, _: int) -> None:
         self.clock.ms += first
-        self.log.remove_files(self.clock.ms)
+        self.log.deleted_files.remove_due(self.clock.ms)
 
     def do_doom(self, first: int, second: int) -> None:
         self.process.operations_until_crash = 1 + first % 60

@@ -7,9 +7,9 @@ from cleaner_tools import compacted
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from ottla.broker.storage.cleaner.grouping import Source, group_segments
+from ottla.broker.storage.cleaner.pacing import Pacer
 from ottla.config.topic import TopicConfig
-from ottla.storage.cleaner.grouping import Source, group_segments
-from ottla.storage.cleaner.pacing import Pacer
 
 unhurried = settings(deadline=None)  # Other work on the machine must not fail a test.
 

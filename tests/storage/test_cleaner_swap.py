@@ -18,9 +18,9 @@ from cleaner_tools import (
 )
 from storage_tools import NOW_MS, file_names, open_log
 
+from ottla.broker.storage.cleaner.choice import assess
+from ottla.broker.storage.log import Log
 from ottla.runtime.os_disk import OsDisk
-from ottla.storage.cleaner.choice import assess
-from ottla.storage.log import Log
 
 CONFIG = compacted(segment_bytes=400, file_delete_delay_ms=0)
 
@@ -148,7 +148,7 @@ def test_a_swap_found_at_start_takes_the_place_of_all_it_was_made_from(tmp_path:
     log.flush()
     chosen = assess(log, None, log.end_offset, NOW_MS)
     assert chosen is not None
-    steps = cleaning(log._disk, chosen, NOW_MS)
+    steps = cleaning(log.disk, chosen, NOW_MS)
     while next(steps) != "prepared":
         pass
     names = file_names(folder)

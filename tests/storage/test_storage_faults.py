@@ -8,9 +8,9 @@ from pathlib import Path
 import pytest
 from storage_tools import FaultyDisk, append, open_log, values_of
 
+from ottla.broker.storage.errors import LogDirFailure, LogFailed
 from ottla.config.topic import TopicConfig
 from ottla.protocol.errors import ErrorCode
-from ottla.storage.errors import LogDirFailure, LogFailed
 
 SMALL = TopicConfig(segment_bytes=1000, index_interval_bytes=100)
 

@@ -9,11 +9,14 @@ from typing import Any
 import pytest
 from storage_tools import NOW_MS, FixedClock, make_batch, open_log, values_of
 
+from ottla.broker.replication.group_commit import begin_flush, end_flush
+from ottla.broker.replication.partition import Partition, TransactionEnd
+from ottla.broker.replication.verifying import begin_verification
+from ottla.broker.storage.log import Log
+from ottla.broker.storage.log_reading import aborted_transactions
 from ottla.config.topic import TopicConfig
 from ottla.protocol.errors import ErrorCode, KafkaError
 from ottla.records.header import batches, read_header
-from ottla.replication.partition import Partition, TransactionEnd
-from ottla.storage.log import Log
 
 SMALL = TopicConfig(segment_bytes=2000, index_interval_bytes=100)
 SEQUENCE_LAST = 2**31 - 1
@@ -78,7 +81,7 @@ class Leader:
             )
         )
         header = read_header(batch)
-        asked = self.partition.begin_verification(header, self.clock.ms, epochs_grow=grows)
+        asked = begin_verification(self.partition, *header[9:12], self.clock.ms, epochs_grow=grows)
         appended, _ = self.partition.append_produced(batch, header, self.clock.ms, asked)
         return appended.base_offset
 
@@ -191,7 +194,7 @@ def test_a_producer_with_an_open_transaction_does_not_expire(leader: Leader) -> 
 def test_questions_to_a_coordinator_that_led_to_nothing_are_forgotten(leader: Leader) -> None:
     batch = make_batch([b"a"], producer_id=1, producer_epoch=0, base_sequence=0, transactional=True)
     header = read_header(batch)
-    assert leader.partition.begin_verification(header, NOW_MS, epochs_grow=True) is not None
+    assert begin_verification(leader.partition, *header[9:12], NOW_MS, epochs_grow=True) is not None
     leader.log.producers.expire(NOW_MS + 1000, 1000)
     assert leader.log.producers.verifications == {}
 
@@ -214,7 +217,7 @@ def test_batches_in_flight_across_a_roll_are_recognised_after_a_restart(
 ) -> None:
     leader = Leader(tmp_path, SMALL)
     sequence = 0
-    while leader.log.segment_count == 1:
+    while len(leader.log.segments) == 1:
         leader.send(1, sequence, b"." * 200)
         sequence += 1
     leader.restart(clean=clean)
@@ -240,7 +243,7 @@ def test_what_a_coordinator_said_before_a_marker_counts_for_nothing_after_it(
 ) -> None:
     batch = make_batch([b"a"], producer_id=1, producer_epoch=5, base_sequence=0, transactional=True)
     header = read_header(batch)
-    asked = leader.partition.begin_verification(header, NOW_MS, epochs_grow=False)
+    asked = begin_verification(leader.partition, *header[9:12], NOW_MS, epochs_grow=False)
     leader.end(1, epoch=5, commit=False, version=1)
     refused(
         ErrorCode.INVALID_TXN_STATE, leader.partition.append_produced, batch, header, NOW_MS, asked
@@ -252,7 +255,7 @@ def test_an_open_transaction_asks_no_coordinator(leader: Leader) -> None:
     leader.send_in_transaction(1, 0)
     batch = make_batch([b"a"], producer_id=1, producer_epoch=0, base_sequence=1, transactional=True)
     header = read_header(batch)
-    assert leader.partition.begin_verification(header, NOW_MS, epochs_grow=True) is None
+    assert begin_verification(leader.partition, *header[9:12], NOW_MS, epochs_grow=True) is None
     assert leader.partition.append_produced(batch, header, NOW_MS)[0].base_offset == 1
 
 
@@ -261,8 +264,9 @@ def test_a_producer_of_the_past_asks_no_coordinator_either(leader: Leader) -> No
     old = make_batch([b"a"], producer_id=1, producer_epoch=1, base_sequence=0, transactional=True)
     refused(
         ErrorCode.INVALID_PRODUCER_EPOCH,
-        leader.partition.begin_verification,
-        read_header(old),
+        begin_verification,
+        leader.partition,
+        *read_header(old)[9:12],
         NOW_MS,
         epochs_grow=True,
     )
@@ -275,8 +279,8 @@ def test_a_later_batch_waits_for_the_first_one_asked_about(leader: Leader) -> No
         for at in (0, 1)
     )
     partition = leader.partition
-    partition.begin_verification(read_header(first), NOW_MS, epochs_grow=False)
-    asked = partition.begin_verification(read_header(second), NOW_MS, epochs_grow=False)
+    begin_verification(partition, *read_header(first)[9:12], NOW_MS, epochs_grow=False)
+    asked = begin_verification(partition, *read_header(second)[9:12], NOW_MS, epochs_grow=False)
     refused(OUT_OF_ORDER, partition.append_produced, second, read_header(second), NOW_MS, asked)
     assert partition.append_produced(first, read_header(first), NOW_MS, asked)[0].base_offset == 0
     assert partition.append_produced(second, read_header(second), NOW_MS)[0].base_offset == 1
@@ -329,7 +333,7 @@ def test_a_marker_may_be_written_again(leader: Leader) -> None:
     leader.end(1, epoch=1, commit=False)
     leader.end(1, epoch=1, commit=False)
     assert leader.partition.last_stable_offset == 3
-    assert len(leader.log.aborted_transactions(0, 10)) == 1
+    assert len(aborted_transactions(leader.log.segments, 0, 10)) == 1
 
 
 def test_a_marker_without_a_transaction_fences_the_epochs_before_it(leader: Leader) -> None:
@@ -386,12 +390,12 @@ def test_a_transaction_holds_readers_back_until_its_marker_is_replicated(tmp_pat
     partition = leader.partition
     leader.send_in_transaction(1, 0)
     leader.log.flush()
-    partition.end_flush(partition.begin_flush())
+    end_flush(partition, begin_flush(partition))
     assert (partition.high_watermark, partition.last_stable_offset) == (1, 0)
     leader.end(1, epoch=1, commit=True)
     assert (partition.high_watermark, partition.last_stable_offset) == (1, 0)
     leader.log.flush()
-    partition.end_flush(partition.begin_flush())
+    end_flush(partition, begin_flush(partition))
     assert (partition.high_watermark, partition.last_stable_offset) == (2, 2)
 
 
@@ -434,7 +438,7 @@ def test_a_read_is_told_of_the_aborted_transactions_it_touches_and_not_of_all(
     for epoch in range(60):
         leader.send_in_transaction(1, 0, b"." * 50, epoch=epoch)
         leader.end(1, epoch=epoch + 1, commit=False)
-    assert leader.log.segment_count > 3
+    assert len(leader.log.segments) > 3
     offset = 0
     while offset < leader.log.end_offset:
         records, aborted = leader.partition.read_committed(offset, 300, min_one=True)

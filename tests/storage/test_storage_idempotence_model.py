@@ -12,10 +12,11 @@ from hypothesis import settings
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 from storage_tools import NOW_MS, FixedClock, make_batch, open_log, read_all
 
+from ottla.broker.replication.partition import Partition, TransactionEnd
+from ottla.broker.replication.verifying import begin_verification
 from ottla.config.topic import TopicConfig
 from ottla.protocol.errors import ErrorCode, KafkaError
 from ottla.records.header import batches, read_header
-from ottla.replication.partition import Partition, TransactionEnd
 
 PRODUCERS = st.integers(0, 2)
 OUT_OF_ORDER = ErrorCode.OUT_OF_ORDER_SEQUENCE_NUMBER
@@ -74,7 +75,7 @@ class ProducersAndRestarts(RuleBasedStateMachine):
         try:
             asked = None
             if transactional:
-                asked = self.partition.begin_verification(header, NOW_MS, epochs_grow=False)
+                asked = begin_verification(self.partition, *header[9:12], NOW_MS, epochs_grow=False)
             return self.partition.append_produced(batch, header, NOW_MS, asked)[0].base_offset
         except KafkaError as error:
             return error.code

@@ -7,11 +7,11 @@ from pathlib import Path
 
 import pytest
 
+from ottla.broker.storage.errors import CorruptFile
+from ottla.broker.storage.segments.offset_index import OffsetIndex
+from ottla.broker.storage.segments.time_index import TimeIndex
+from ottla.broker.storage.segments.transaction_index import AbortedTransaction, TransactionIndex
 from ottla.runtime.os_disk import OsDisk
-from ottla.storage.errors import CorruptFile
-from ottla.storage.offset_index import OffsetIndex
-from ottla.storage.time_index import TimeIndex
-from ottla.storage.transaction_index import AbortedTransaction, TransactionIndex
 
 DISK = OsDisk()
 

@@ -10,16 +10,25 @@ import subprocess
 from pathlib import Path
 
 import pytest
-from storage_tools import NOW_MS, TOPIC_ID, append, open_log, read_all
+from storage_tools import (
+    NOW_MS,
+    TOPIC_ID,
+    append,
+    offset_for_timestamp,
+    offset_of_max_timestamp,
+    open_log,
+    read_all,
+)
 
+from ottla.broker.storage.log import Log
+from ottla.broker.storage.log_reading import aborted_transactions
+from ottla.broker.storage.segments.transaction_index import AbortedTransaction
 from ottla.config.topic import TopicConfig
 from ottla.protocol.uuids import to_text
 from ottla.records.builder import build_batch
 from ottla.records.codec import Codec
 from ottla.records.header import read_header
 from ottla.records.record import Record
-from ottla.storage.log import Log
-from ottla.storage.transaction_index import AbortedTransaction
 
 FIXTURES = Path(__file__).parent / "fixtures" / "kafka"
 KAFKA_LIBS = os.environ.get("OTTLA_KAFKA_LIBS", "")
@@ -64,18 +73,18 @@ def test_a_log_of_kafka_opens_with_every_record(tmp_path: Path, state: str) -> N
 def test_timestamps_are_found_in_a_log_of_kafka(tmp_path: Path, state: str) -> None:
     log = kafka_log(tmp_path, state, 0)
     for number in (0, 1, 17, 42, 59):
-        assert log.offset_for_timestamp(FIRST_MS + number * 1000) == (
+        assert offset_for_timestamp(log, FIRST_MS + number * 1000) == (
             FIRST_MS + number * 1000,
             number,
             0,
         )
     for number in (61, 100, 149):
-        assert log.offset_for_timestamp(FIRST_MS + number * 1000 - 1) == (
+        assert offset_for_timestamp(log, FIRST_MS + number * 1000 - 1) == (
             FIRST_MS + number * 1000,
             60 + number,
             0,
         )
-    assert log.offset_of_max_timestamp() == (FIRST_MS + 149_000, 209, 0)
+    assert offset_of_max_timestamp(log) == (FIRST_MS + 149_000, 209, 0)
 
 
 def test_recovery_builds_the_indexes_that_kafka_wrote(tmp_path: Path) -> None:
@@ -103,7 +112,7 @@ def test_aborted_transactions_of_kafka_are_known(tmp_path: Path, state: str) -> 
     producer_ids = list(log.producers.producers)
     assert len(producer_ids) == 1
     assert log.end_offset == 32
-    aborted = log.aborted_transactions(0, 32)
+    aborted = aborted_transactions(log.segments, 0, 32)
     assert aborted == [
         AbortedTransaction(producer_ids[0], first, first + 3, first + 4)
         for first in (4, 12, 20, 28)
@@ -168,7 +177,7 @@ def write_log_for_kafka(folder: Path) -> Log:
 @needs_kafka
 def test_kafkas_own_tool_finds_nothing_wrong_with_our_segments(tmp_path: Path) -> None:
     log = write_log_for_kafka(tmp_path / "t-0")
-    assert log.segment_count > 3
+    assert len(log.segments) > 3
     log.close(clean=True)
     segments = sorted((tmp_path / "t-0").glob("*.log"))
     text = dump(*segments, options=("--deep-iteration", "--print-data-log"))

@@ -15,15 +15,18 @@ from storage_tools import (
     append,
     file_names,
     make_batch,
+    offset_for_timestamp,
+    offset_of_max_timestamp,
     open_log,
     read_all,
     values_of,
 )
 
+from ottla.broker.storage.dirs import log_folders
+from ottla.broker.storage.errors import LogFailed, OffsetOutOfRange, UnexpectedOffset
 from ottla.config.topic import TopicConfig
 from ottla.protocol.errors import ErrorCode, KafkaError
 from ottla.records.header import read_header
-from ottla.storage.errors import LogFailed, OffsetOutOfRange, UnexpectedOffset
 
 SMALL = TopicConfig(segment_bytes=1000, index_interval_bytes=100)
 
@@ -146,7 +149,7 @@ def test_a_reader_at_the_tail_needs_no_read_from_the_disk(tmp_path: Path) -> Non
 def test_segments_roll_by_size_and_stay_readable(tmp_path: Path) -> None:
     log = open_log(tmp_path / "t-0", SMALL)
     fill(log, 50)
-    assert log.segment_count == 10
+    assert len(log.segments) == 10
     assert all(segment.size <= 1000 for segment in log.segments)
     assert [offset for offset, _ in values_of(log)] == list(range(50))
     assert [offset for offset, _ in values_of(log, offset=23)] == list(range(23, 50))
@@ -176,11 +179,11 @@ def test_segments_roll_by_the_age_of_their_first_batch(tmp_path: Path) -> None:
     log = open_log(tmp_path / "t-0", TopicConfig(segment_ms=1000))
     append(log, b"a", timestamp=NOW_MS)
     append(log, b"b", timestamp=NOW_MS + 1000)
-    assert log.segment_count == 1
+    assert len(log.segments) == 1
     append(log, b"c", timestamp=NOW_MS + 1001)
-    assert log.segment_count == 2
+    assert len(log.segments) == 2
     append(log, b"d", timestamp=NOW_MS)
-    assert log.segment_count == 2
+    assert len(log.segments) == 2
 
 
 def test_segments_without_timestamps_roll_by_the_clock(tmp_path: Path) -> None:
@@ -188,9 +191,9 @@ def test_segments_without_timestamps_roll_by_the_clock(tmp_path: Path) -> None:
     log = open_log(tmp_path / "t-0", TopicConfig(segment_ms=1000), clock=clock)
     append(log, b"a", timestamp=-1)
     append(log, b"b", timestamp=-1, now_ms=NOW_MS + 1000)
-    assert log.segment_count == 1
+    assert len(log.segments) == 1
     append(log, b"c", timestamp=-1, now_ms=NOW_MS + 1001)
-    assert log.segment_count == 2
+    assert len(log.segments) == 2
 
 
 def test_jitter_makes_a_roll_earlier(tmp_path: Path) -> None:
@@ -198,7 +201,7 @@ def test_jitter_makes_a_roll_earlier(tmp_path: Path) -> None:
     log = open_log(tmp_path / "t-0", config)
     append(log, b"a", timestamp=NOW_MS)
     append(log, b"b", timestamp=NOW_MS + 999_999)
-    assert log.segment_count == 2
+    assert len(log.segments) == 2
 
 
 def test_segments_roll_when_an_index_is_full(tmp_path: Path) -> None:
@@ -206,7 +209,7 @@ def test_segments_roll_when_an_index_is_full(tmp_path: Path) -> None:
     log = open_log(tmp_path / "t-0", config)
     for number in range(10):
         append(log, b"x", timestamp=NOW_MS + number)
-    assert log.segment_count > 2
+    assert len(log.segments) > 2
     assert [offset for offset, _ in values_of(log)] == list(range(10))
 
 
@@ -246,7 +249,7 @@ def test_followers_append_many_batches_with_their_own_offsets(tmp_path: Path) ->
     appended = log.append_at(data + data[:30], NOW_MS)
     assert appended == (0, 38, 0)
     assert [offset for offset, _ in values_of(log)] == list(range(0, 40, 2))
-    assert log.segment_count > 1
+    assert len(log.segments) > 1
     assert log.epochs.entries == [(0, 0), (1, 10), (2, 20), (3, 30)]
     with pytest.raises(UnexpectedOffset):
         log.append_at(make_batch([b"x"], base_offset=38), NOW_MS)
@@ -257,7 +260,7 @@ def test_a_read_at_a_gap_finds_what_comes_after_it(tmp_path: Path) -> None:
     log = open_log(tmp_path / "t-0", SMALL)
     for offset in (0, 10, 20, 30, 50):
         log.append_at(make_batch([b"x" * 400], base_offset=offset), NOW_MS)
-    assert log.segment_count > 1
+    assert len(log.segments) > 1
     for offset in range(51):
         expected = next(each for each in (0, 10, 20, 30, 50) if each >= offset)
         part = log.read(offset, 1, 51)
@@ -269,17 +272,21 @@ def test_records_are_found_by_timestamp(tmp_path: Path) -> None:
     log = open_log(tmp_path / "t-0", SMALL)
     for number in range(60):
         append(log, b"a" * 30, b"b" * 30, timestamp=NOW_MS + number * 10, epoch=number // 20)
-    assert log.segment_count > 3
+    assert len(log.segments) > 3
     for number in range(60):
         at = NOW_MS + number * 10
-        assert log.offset_for_timestamp(at) == (at, number * 2, number // 20)
-        assert log.offset_for_timestamp(at + 1) == (at + 1, number * 2 + 1, number // 20)
+        assert offset_for_timestamp(log, at) == (at, number * 2, number // 20)
+        assert offset_for_timestamp(log, at + 1) == (at + 1, number * 2 + 1, number // 20)
         if number < 59:
-            assert log.offset_for_timestamp(at + 2) == (at + 10, number * 2 + 2, (number + 1) // 20)
-    assert log.offset_for_timestamp(0) == (NOW_MS, 0, 0)
-    assert log.offset_for_timestamp(NOW_MS + 592) is None
+            assert offset_for_timestamp(log, at + 2) == (
+                at + 10,
+                number * 2 + 2,
+                (number + 1) // 20,
+            )
+    assert offset_for_timestamp(log, 0) == (NOW_MS, 0, 0)
+    assert offset_for_timestamp(log, NOW_MS + 592) is None
     log.increment_log_start_offset(31)
-    assert log.offset_for_timestamp(0) == (NOW_MS + 151, 31, 0)
+    assert offset_for_timestamp(log, 0) == (NOW_MS + 151, 31, 0)
 
 
 def test_timestamps_out_of_order_are_still_found_first(tmp_path: Path) -> None:
@@ -287,20 +294,20 @@ def test_timestamps_out_of_order_are_still_found_first(tmp_path: Path) -> None:
     for number in (5, 1, 9, 2, 3, 8, 12, 0):
         append(log, b"." * 150, timestamp=NOW_MS + number * 100)
     for target, offset in [(0, 0), (5, 0), (6, 2), (9, 2), (10, 6), (12, 6)]:
-        found = log.offset_for_timestamp(NOW_MS + target * 100)
+        found = offset_for_timestamp(log, NOW_MS + target * 100)
         assert found is not None
         assert found[1] == offset
-    assert log.offset_of_max_timestamp() == (NOW_MS + 1200, 6, 0)
+    assert offset_of_max_timestamp(log) == (NOW_MS + 1200, 6, 0)
 
 
 def test_the_youngest_record_is_found_inside_its_batch(tmp_path: Path) -> None:
     log = open_log(tmp_path / "t-0", SMALL)
-    assert log.offset_of_max_timestamp() is None
+    assert offset_of_max_timestamp(log) is None
     append(log, b"a", b"b", b"c", timestamp=NOW_MS)
     append(log, b"d", timestamp=NOW_MS - 1)
-    assert log.offset_of_max_timestamp() == (NOW_MS + 2, 2, 0)
+    assert offset_of_max_timestamp(log) == (NOW_MS + 2, 2, 0)
     log.close(clean=True)
-    assert open_log(tmp_path / "t-0", SMALL).offset_of_max_timestamp() == (NOW_MS + 2, 2, 0)
+    assert offset_of_max_timestamp(open_log(tmp_path / "t-0", SMALL)) == (NOW_MS + 2, 2, 0)
 
 
 def test_retention_by_time_looks_at_the_youngest_record_of_a_segment(tmp_path: Path) -> None:
@@ -312,13 +319,13 @@ def test_retention_by_time_looks_at_the_youngest_record_of_a_segment(tmp_path: P
     assert [segment.base_offset for segment in log.segments] == [0, 5, 10, 15]
     assert log.delete_old_segments(NOW_MS + 1400, 20) == 0
     assert log.delete_old_segments(NOW_MS + 1401, 20) == 1
-    assert (log.log_start_offset, log.segment_count) == (5, 3)
+    assert (log.log_start_offset, len(log.segments)) == (5, 3)
     names = file_names(tmp_path / "t-0")
     assert "00000000000000000000.log.deleted" in names
     assert "00000000000000000000.index.deleted" in names
     assert "00000000000000000000.log" not in names
-    assert log.remove_files(NOW_MS + 499) == 0
-    assert log.remove_files(NOW_MS + 500) == 3
+    assert log.deleted_files.remove_due(NOW_MS + 499) == 0
+    assert log.deleted_files.remove_due(NOW_MS + 500) == 3
     assert not [name for name in file_names(tmp_path / "t-0") if "deleted" in name]
     with pytest.raises(OffsetOutOfRange):
         log.read(4, 100, 20)
@@ -328,7 +335,7 @@ def test_when_all_segments_expire_the_active_one_is_rolled_first(tmp_path: Path)
     log = open_log(tmp_path / "t-0", TopicConfig(retention_ms=1000))
     append(log, b"a", b"b")
     assert log.delete_old_segments(NOW_MS + 10_000, 2) == 1
-    assert (log.log_start_offset, log.end_offset, log.segment_count) == (2, 2, 1)
+    assert (log.log_start_offset, log.end_offset, len(log.segments)) == (2, 2, 1)
     assert append(log, b"c").base_offset == 2
     assert values_of(log) == [(2, b"c")]
 
@@ -336,7 +343,7 @@ def test_when_all_segments_expire_the_active_one_is_rolled_first(tmp_path: Path)
 def test_an_empty_active_segment_is_never_deleted(tmp_path: Path) -> None:
     log = open_log(tmp_path / "t-0", TopicConfig(retention_ms=0, retention_bytes=0))
     assert log.delete_old_segments(NOW_MS * 2, 0) == 0
-    assert log.pending_deletions == []
+    assert not log.deleted_files
 
 
 def test_retention_never_passes_the_high_watermark(tmp_path: Path) -> None:
@@ -371,7 +378,7 @@ def test_compacted_topics_lose_only_what_was_deleted_on_request(tmp_path: Path) 
     assert log.delete_old_segments(NOW_MS * 2, 20) == 0
     log.increment_log_start_offset(12)
     assert log.delete_old_segments(NOW_MS * 2, 20) == 2
-    assert log.first_segment_offset == 10
+    assert log.segments[0].base_offset == 10
     assert log.log_start_offset == 12
 
 
@@ -395,7 +402,7 @@ def test_a_slice_can_be_read_after_its_segment_was_deleted(tmp_path: Path) -> No
     assert part is not None
     before = part.read()
     log.delete_old_segments(NOW_MS * 2, 20)
-    log.remove_files(NOW_MS * 2)
+    log.deleted_files.remove_due(NOW_MS * 2)
     assert part.read() == before
 
 
@@ -410,7 +417,7 @@ def test_truncation_removes_from_the_offset_on(tmp_path: Path, offset: int) -> N
     assert log.epochs.entries == [(e, e * 6) for e in range(4) if e * 6 < offset]
     assert append(log, b"new", epoch=9).base_offset == offset
     assert values_of(log)[-1] == (offset, b"new")
-    found = log.offset_of_max_timestamp()
+    found = offset_of_max_timestamp(log)
     assert found is not None
     assert found[1] == max(offset - 1, 0)
     again = open_log(tmp_path / "t-0", SMALL, clean=False)
@@ -438,7 +445,7 @@ def test_a_log_can_start_over_at_any_offset(tmp_path: Path) -> None:
     log = open_log(tmp_path / "t-0", SMALL)
     fill(log, 20)
     log.truncate_fully_and_start_at(1000)
-    assert (log.log_start_offset, log.end_offset, log.segment_count) == (1000, 1000, 1)
+    assert (log.log_start_offset, log.end_offset, len(log.segments)) == (1000, 1000, 1)
     assert append(log, b"x").base_offset == 1000
     log.close(clean=True)
     again = open_log(tmp_path / "t-0", SMALL)
@@ -544,7 +551,7 @@ def test_flushes_are_due_by_count_and_by_time(tmp_path: Path) -> None:
 def test_a_roll_is_told_so_that_the_old_segment_can_be_flushed(tmp_path: Path) -> None:
     log = open_log(tmp_path / "t-0", SMALL)
     told: list[int] = []
-    log.on_roll = lambda rolled: told.append(rolled.active_segment_offset)
+    log.on_roll = lambda rolled: told.append(rolled.segments.active.base_offset)
     fill(log, 12)
     assert told == [5, 10]
     log.roll()
@@ -590,7 +597,7 @@ def test_a_preallocated_segment_is_cut_to_its_data(tmp_path: Path) -> None:
 def test_a_deleted_log_leaves_its_name_free_at_once(tmp_path: Path) -> None:
     log = open_log(tmp_path / "t-0")
     append(log, b"a")
-    path = log.delete("ab" * 16)
+    path = log_folders.delete(log, "ab" * 16)
     assert path == str(tmp_path / f"t-0.{'ab' * 16}-delete")
     assert not (tmp_path / "t-0").exists()
     with pytest.raises(LogFailed):

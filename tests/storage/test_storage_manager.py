@@ -15,14 +15,14 @@ from typing import Any
 import pytest
 from storage_tools import NOW_MS, TOPIC_ID, FaultyDisk, append, file_names, values_of
 
+from ottla.broker.storage.dirs.log_dir import LogDir, LogDirInUse, LogDirUnidentified
+from ottla.broker.storage.errors import LogDirFailure, LogFailed, StorageError
+from ottla.broker.storage.log_manager import LogManager
 from ottla.config.broker import BrokerConfig
 from ottla.config.topic import TopicConfig
 from ottla.protocol.errors import ErrorCode, KafkaError
 from ottla.protocol.uuids import to_text
 from ottla.runtime.os_runtime import OsRuntime
-from ottla.storage.errors import LogDirFailure, LogFailed
-from ottla.storage.log_dir import LogDirInUse, LogDirUnidentified
-from ottla.storage.log_manager import LogManager, StorageError
 
 FIXTURES = Path(__file__).parent / "fixtures" / "kafka"
 DEFAULT = TopicConfig()
@@ -66,7 +66,7 @@ async def eventually(condition: Callable[[], bool], seconds: float = 5) -> None:
 def test_logs_survive_a_clean_restart(tmp_path: Path) -> None:
     async def test(runtime: OsRuntime) -> None:
         manager = await started(runtime, broker_config(tmp_path))
-        cluster_id, ids = manager.cluster_id, manager.directory_ids()
+        cluster_id, ids = manager.dirs.cluster_id, manager.dirs.directory_ids()
         log = manager.create("t", 3, TOPIC_ID, DEFAULT)
         append(log, b"a", b"b")
         log.increment_log_start_offset(1)
@@ -77,8 +77,8 @@ def test_logs_survive_a_clean_restart(tmp_path: Path) -> None:
         assert (tmp_path / "log-start-offset-checkpoint").read_text() == "0\n1\nt 3 1\n"
 
         again = await started(runtime, broker_config(tmp_path))
-        assert (again.cluster_id, again.directory_ids()) == (cluster_id, ids)
-        assert again.was_clean(str(tmp_path))
+        assert (again.dirs.cluster_id, again.dirs.directory_ids()) == (cluster_id, ids)
+        assert again.dirs.was_clean(str(tmp_path))
         assert not (tmp_path / ".kafka_cleanshutdown").exists()
         found = again.get("t", 3)
         assert found is not None
@@ -90,6 +90,30 @@ def test_logs_survive_a_clean_restart(tmp_path: Path) -> None:
     in_runtime(test)
 
 
+@pytest.mark.parametrize("damage", ["emptied", "removed"])
+def test_the_lost_end_of_a_log_that_was_closed_cleanly_is_an_error(
+    tmp_path: Path, damage: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def test(runtime: OsRuntime) -> None:
+        manager = await started(runtime, broker_config(tmp_path))
+        append(manager.create("t", 3, TOPIC_ID, DEFAULT), b"a", b"b", b"c")
+        append(manager.create("whole", 0, TOPIC_ID, DEFAULT), b"a")
+        await manager.close()
+        if damage == "emptied":
+            (tmp_path / "t-3" / "00000000000000000000.log").write_bytes(b"")
+        else:
+            for file in (tmp_path / "t-3").iterdir():
+                file.unlink()
+        caplog.clear()
+        again = await started(runtime, broker_config(tmp_path))
+        await again.close()
+
+    in_runtime(test)
+    told = [one.getMessage() for one in caplog.records if one.levelname == "ERROR"]
+    assert len(told) == 1
+    assert "t-3 lacks offsets 0 to 2" in told[0]
+
+
 def test_logs_survive_a_crash(tmp_path: Path) -> None:
     async def test(runtime: OsRuntime) -> None:
         manager = await started(runtime, broker_config(tmp_path))
@@ -98,7 +122,7 @@ def test_logs_survive_a_crash(tmp_path: Path) -> None:
         for log_dir in manager.dirs:
             log_dir.release()  # As the end of the process does.
         again = await started(runtime, broker_config(tmp_path))
-        assert not again.was_clean(str(tmp_path))
+        assert not again.dirs.was_clean(str(tmp_path))
         assert len(again.logs()) == 5
         assert all(values_of(log) == [(0, b"a"), (1, b"b")] for log in again.logs())
         again.start_background_work(dict)
@@ -128,7 +152,7 @@ def test_partitions_go_where_the_fewest_are(tmp_path: Path) -> None:
             manager.create("t", partition, TOPIC_ID, DEFAULT)
         counts = [len(manager.logs_in(log_dir)) for log_dir in manager.dirs]
         assert counts == [3, 3, 3]
-        assert len(set(manager.directory_ids())) == 3
+        assert len(set(manager.dirs.directory_ids())) == 3
         await manager.close()
 
     in_runtime(test)
@@ -140,8 +164,8 @@ def test_a_log_dir_of_kafka_opens(tmp_path: Path) -> None:
 
     async def test(runtime: OsRuntime) -> None:
         manager = await started(runtime, broker_config(folder))
-        assert manager.cluster_id == "5L6g3nShT-eMCtK--X86sw"
-        assert manager.was_clean(str(folder))
+        assert manager.dirs.cluster_id == "5L6g3nShT-eMCtK--X86sw"
+        assert manager.dirs.was_clean(str(folder))
         assert sorted((log.topic, log.partition, log.end_offset) for log in manager.logs()) == [
             ("fixture", 0, 210),
             ("fixture", 1, 32),
@@ -266,7 +290,7 @@ def test_retention_runs_by_itself(tmp_path: Path) -> None:
         log = manager.create("t", 0, TOPIC_ID, topic)
         for _ in range(6):
             append(log, b"." * 100, timestamp=NOW_MS)
-        assert log.segment_count > 2
+        assert len(log.segments) > 2
         manager.start_background_work(lambda: {("t", 0): log.end_offset})
         await eventually(lambda: log.log_start_offset == 6)
         await eventually(lambda: not [n for n in file_names(log.directory) if "deleted" in n])
@@ -330,16 +354,65 @@ def test_a_truncation_takes_the_checkpoint_back_soon(tmp_path: Path) -> None:
     in_runtime(test)
 
 
+def test_a_truncation_while_the_checkpoint_is_written_takes_it_back_soon_too(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    async def test(runtime: OsRuntime) -> None:
+        manager = await started(runtime, broker_config(tmp_path))
+        first, second = (manager.create("t", index, TOPIC_ID, DEFAULT) for index in range(2))
+        for log in (first, second):
+            append(log, b"a")
+            append(log, b"b")
+            log.flush()
+        write = manager.housekeeping.checkpoint_dir
+
+        async def write_and_cut(log_dir: LogDir) -> None:
+            await write(log_dir)
+            if second.end_offset > 1:
+                second.truncate_to(1)
+
+        monkeypatch.setattr(manager.housekeeping, "checkpoint_dir", write_and_cut)
+        first.truncate_to(1)
+        points = tmp_path / "recovery-point-offset-checkpoint"
+        both = "0\n2\nt 0 1\nt 1 1\n"
+        await eventually(lambda: points.exists() and points.read_text() == both)
+        await manager.close()
+
+    in_runtime(test)
+
+
+def test_a_high_watermark_is_not_saved_before_a_truncation_is_on_disk(tmp_path: Path) -> None:
+    """Power loss would bring the truncated records back, and they would count as committed."""
+
+    async def test(runtime: OsRuntime) -> None:
+        manager = await started(runtime, broker_config(tmp_path))
+        logs = [manager.create("t", index, TOPIC_ID, DEFAULT) for index in range(2)]
+        manager.housekeeping._high_watermarks = lambda: {("t", 0): 1, ("t", 1): 1}
+        for log in logs:
+            append(log, b"a")
+            append(log, b"b")
+        logs[0].truncate_to(1)
+        marks = tmp_path / "replication-offset-checkpoint"
+        await manager.housekeeping._save_marks()
+        assert marks.read_text() == "0\n1\nt 1 1\n"
+        await manager.housekeeping._settle_cuts()
+        await manager.housekeeping._save_marks()
+        assert marks.read_text() == "0\n2\nt 0 1\nt 1 1\n"
+        await manager.close()
+
+    in_runtime(test)
+
+
 def test_a_folder_that_cannot_be_opened_is_offline_from_the_start(
     tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     async def test(runtime: OsRuntime) -> None:
         (tmp_path / "bad").write_text("a file where a folder should be")
         manager = await started(runtime, broker_config(tmp_path / "good", tmp_path / "bad"))
-        assert [log_dir.path for log_dir in manager.online_dirs()] == [str(tmp_path / "good")]
-        assert manager.is_offline(TOPIC_ID)
-        assert not manager.is_offline(manager.directory_ids()[0])
-        assert not manager.is_offline(bytes(16))
+        assert [log_dir.path for log_dir in manager.dirs.online()] == [str(tmp_path / "good")]
+        assert manager.dirs.is_offline(TOPIC_ID)
+        assert not manager.dirs.is_offline(manager.dirs.directory_ids()[0])
+        assert not manager.dirs.is_offline(bytes(16))
         manager.create("t", 0, TOPIC_ID, DEFAULT)
         await manager.close()
         with pytest.raises(StorageError, match="none of the data folders"):
@@ -397,7 +470,7 @@ def test_creating_on_a_full_disk_goes_to_the_next_folder(tmp_path: Path) -> None
         disk.fail("make_dirs", errno.ENOSPC, where=str(tmp_path))
         with pytest.raises(LogDirFailure):
             manager.create("t", 1, TOPIC_ID, DEFAULT)
-        assert not manager.has_online_dirs
+        assert not manager.dirs.online()
         with pytest.raises(KafkaError) as caught:
             manager.create("t", 2, TOPIC_ID, DEFAULT)
         assert caught.value.code is ErrorCode.KAFKA_STORAGE_ERROR

@@ -10,7 +10,15 @@ from pathlib import Path
 from hypothesis import settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
-from storage_tools import NOW_MS, FixedClock, append, make_batch, open_log, read_all
+from storage_tools import (
+    NOW_MS,
+    FixedClock,
+    append,
+    make_batch,
+    offset_for_timestamp,
+    open_log,
+    read_all,
+)
 
 from ottla.config.topic import TopicConfig
 from ottla.records.header import batches, read_header
@@ -136,7 +144,7 @@ class LogMachine(RuleBasedStateMachine):
     def find_by_time(self, data: st.DataObject) -> None:
         target = data.draw(st.integers(NOW_MS - 500, self.clock_ms + 500))
         expected = next((r for r in self.records() if r[1] >= target), None)
-        found = self.log.offset_for_timestamp(target)
+        found = offset_for_timestamp(self.log, target)
         assert (None if found is None else found[:2]) == (
             None if expected is None else (expected[1], expected[0])
         )
@@ -147,20 +155,20 @@ class LogMachine(RuleBasedStateMachine):
 
     @rule()
     def apply_retention(self) -> None:
-        before = self.log.first_segment_offset
+        before = self.log.segments[0].base_offset
         self.log.delete_old_segments(self.clock_ms, self.high_watermark)
         start = self.log.log_start_offset
         assert self.start <= start <= max(self.high_watermark, self.start)
-        if self.log.first_segment_offset == before:
+        if self.log.segments[0].base_offset == before:
             return
-        first = self.log.first_segment_offset
+        first = self.log.segments[0].base_offset
         gone = [b for b in self.batches if b.base_offset < first]
         for batch in gone:
             youngest = batch.timestamp + len(batch.values) - 1
             assert self.clock_ms - youngest > 1000 or batch.next_offset <= self.start
         self.batches = [b for b in self.batches if b.base_offset >= first]
         self.start = start
-        self.log.remove_files(self.clock_ms)
+        self.log.deleted_files.remove_due(self.clock_ms)
 
     @precondition(lambda self: self.end > self.start)
     @rule(data=st.data())

@@ -13,14 +13,14 @@ from dataclasses import dataclass, field, replace
 import pytest
 from storage_tools import NOW_MS, FixedClock, append, read_all
 
+from ottla.broker.storage.dirs.checkpoints import RECOVERY_POINTS, OffsetCheckpoint
+from ottla.broker.storage.dirs.clean_shutdown import take_marker, write_marker
+from ottla.broker.storage.log import Log
 from ottla.config.topic import TopicConfig
 from ottla.sim.disk import Faults, Machinery, SimDisk
 from ottla.sim.process import Process, SimulatedCrash
 from ottla.sim.trace import Trace
 from ottla.sim.volume import Volume
-from ottla.storage.checkpoints import RECOVERY_POINTS, OffsetCheckpoint
-from ottla.storage.clean_shutdown import take_marker, write_marker
-from ottla.storage.log import Log
 
 CONFIG = TopicConfig(
     segment_bytes=1500,
@@ -169,12 +169,12 @@ class Story:
 
 
 def _batches(log: Log) -> list[tuple[int, tuple[int, ...]]]:
-    from ottla.storage.batch_scan import scan
+    from ottla.broker.storage.segments.batch_scan import scan
 
     return [
         (header[0], header)
         for segment in log.segments
-        for _, header in scan(segment.file, 0, segment.size)
+        for _, header in scan(segment.files.file, 0, segment.size)
     ]
 
 

@@ -9,13 +9,14 @@ from typing import Any
 import pytest
 from storage_tools import NOW_MS, append, file_names, open_log
 
+from ottla.broker.storage.log import Log
+from ottla.broker.storage.log_reading import aborted_transactions
+from ottla.broker.storage.producers.snapshot import decode_snapshot
+from ottla.broker.storage.segments.transaction_index import AbortedTransaction
 from ottla.config.topic import TopicConfig
 from ottla.records.builder import build_batch
 from ottla.records.header import read_header
 from ottla.records.record import Record
-from ottla.storage.log import Log
-from ottla.storage.producer_snapshot import decode_snapshot
-from ottla.storage.transaction_index import AbortedTransaction
 
 SMALL = TopicConfig(segment_bytes=1000, index_interval_bytes=100)
 
@@ -153,10 +154,10 @@ def test_aborted_transactions_are_indexed_with_the_stable_offset(tmp_path: Path)
     committed = end_transaction(log, 2, commit=True)
     assert log.producers.first_unstable_offset(log.end_offset) is None
     expected = [AbortedTransaction(1, first, marker, other)]
-    assert log.aborted_transactions(0, committed) == expected
-    assert log.aborted_transactions(marker + 1, 100) == []
+    assert aborted_transactions(log.segments, 0, committed) == expected
+    assert aborted_transactions(log.segments, marker + 1, 100) == []
     again = open_log(tmp_path / "t-0", clean=False)
-    assert again.aborted_transactions(0, 100) == expected
+    assert aborted_transactions(again.segments, 0, 100) == expected
     assert again.producers.producers[1].coordinator_epoch == 17
 
 
@@ -164,7 +165,7 @@ def test_markers_without_a_transaction_change_nothing_for_readers(tmp_path: Path
     log = open_log(tmp_path / "t-0")
     end_transaction(log, 1, commit=False, epoch=3)
     assert log.producers.first_unstable_offset(0) is None
-    assert log.aborted_transactions(0, 10) == []
+    assert aborted_transactions(log.segments, 0, 10) == []
     assert log.producers.producers[1].producer_epoch == 3
 
 
@@ -182,7 +183,7 @@ def test_snapshots_go_with_their_segments(tmp_path: Path) -> None:
     for number in range(20):
         produce(log, 1, number)
     log.delete_old_segments(NOW_MS * 2, log.end_offset)
-    log.remove_files(NOW_MS * 2)
+    log.deleted_files.remove_due(NOW_MS * 2)
     kept = [segment.base_offset for segment in log.segments]
     assert log.producers.snapshots == kept
     assert [name for name in file_names(tmp_path / "t-0") if "snapshot" in name] == [

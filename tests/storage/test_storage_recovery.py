@@ -8,15 +8,26 @@ import random
 import shutil
 import struct
 import zlib
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
-from storage_tools import NOW_MS, TOPIC_ID, append, file_names, make_batch, open_log, values_of
+from storage_tools import (
+    NOW_MS,
+    TOPIC_ID,
+    append,
+    file_names,
+    make_batch,
+    offset_for_timestamp,
+    offset_of_max_timestamp,
+    open_log,
+    values_of,
+)
 
+from ottla.broker.storage.errors import CorruptLog, UnsupportedFormat
+from ottla.broker.storage.log import Log
 from ottla.config.topic import TopicConfig
 from ottla.records.header import batches
-from ottla.storage.errors import CorruptLog, UnsupportedFormat
-from ottla.storage.log import Log
 
 SMALL = TopicConfig(segment_bytes=2000, index_interval_bytes=150, segment_index_bytes=4096)
 RECOVERY = "ottla.storage.recovery"
@@ -52,7 +63,7 @@ def assert_usable(log: Log, expected: list[tuple[int, bytes | None]]) -> None:
         if segment.size:
             segment.offset_index.check(segment.size)
     if expected:
-        youngest = log.offset_of_max_timestamp()
+        youngest = offset_of_max_timestamp(log)
         assert youngest is not None
         assert youngest[1] == expected[-1][0]
     assert append(log, b"after", epoch=99).base_offset == log.end_offset - 1
@@ -222,7 +233,7 @@ def test_indexes_full_of_noise_mislead_nobody(tmp_path: Path, suffix: str, seed:
     log = open_log(tmp_path / "t-0", SMALL)
     assert log.end_offset == 80
     for number in range(40):
-        found = log.offset_for_timestamp(NOW_MS + number)
+        found = offset_for_timestamp(log, NOW_MS + number)
         assert found is not None
         # The second record of a batch is 1 ms younger than the first.
         assert found[1] == max(number * 2 - 1, 0)
@@ -266,6 +277,55 @@ def test_a_lost_end_of_a_cleanly_closed_log_is_noticed(
         log = open_log(tmp_path / "t-0", SMALL, clean=True)
     assert log.end_offset == 16
     assert "closed cleanly and yet" in caplog.text
+
+
+@pytest.mark.parametrize("clean", [True, False])
+@pytest.mark.parametrize("index_interval_bytes", [150, 4096])
+@pytest.mark.parametrize("keep", ["nothing", "whole batches", "half a batch"])
+def test_an_emptied_or_cut_first_segment_is_told_with_what_is_lost(
+    tmp_path: Path,
+    caplog: pytest.LogCaptureFixture,
+    keep: str,
+    index_interval_bytes: int,
+    clean: bool,
+) -> None:
+    config = replace(SMALL, index_interval_bytes=index_interval_bytes)
+    log = open_log(tmp_path / "t-0", config)
+    for number in range(40):
+        append(log, b"%05d" % number + b"." * 100)
+    log.close(clean=True)
+    first, second = (segment.base_offset for segment in log.segments[:2])
+    path = tmp_path / "t-0" / f"{first:020d}.log"
+    data = path.read_bytes()
+    whole = [len(batch) for _, batch in batches(data)]
+    kept_bytes = {
+        "nothing": 0,
+        "whole batches": sum(whole[:3]),
+        "half a batch": sum(whole[:3]) + 50,
+    }
+    path.write_bytes(data[: kept_bytes[keep]])
+    log = open_log(tmp_path / "t-0", config, clean=clean, recovery_point=log.end_offset)
+    told = [each.getMessage() for each in caplog.records if each.levelno == logging.ERROR]
+    if keep == "whole batches" and index_interval_bytes == 4096:
+        assert told == []  # might be what an earlier compaction left
+    else:
+        lost_from = 0 if keep == "nothing" else 3
+        assert any(f"lacks offsets {lost_from} to {second - 1}: " in each for each in told), told
+    if keep != "half a batch":
+        assert values_of(log, offset=3)[0][0] == second  # as Kafka: readers go on behind it
+
+
+def test_compaction_that_emptied_a_segment_is_no_damage(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    config = replace(SMALL, cleanup_policy=frozenset({"compact"}), index_interval_bytes=4096)
+    log = open_log(tmp_path / "t-0", config)
+    for number in range(40):
+        append(log, b"%05d" % number + b"." * 100)
+    log.close(clean=True)
+    (tmp_path / "t-0" / f"{0:020d}.log").write_bytes(b"")
+    open_log(tmp_path / "t-0", config, clean=True)
+    assert not [each for each in caplog.records if each.levelno == logging.ERROR]
 
 
 def test_files_of_an_interrupted_deletion_or_compaction_are_removed(tmp_path: Path) -> None:

@@ -7,26 +7,26 @@ from pathlib import Path
 
 import pytest
 
-from ottla.protocol.uuids import from_text
-from ottla.records.crc import crc32c
-from ottla.runtime.os_disk import OsDisk
-from ottla.storage.checkpoints import RECOVERY_POINTS, OffsetCheckpoint
-from ottla.storage.clean_shutdown import marked_epoch, take_marker, write_marker
-from ottla.storage.errors import CorruptFile
-from ottla.storage.leader_epochs import LeaderEpochs
-from ottla.storage.meta_properties import (
+from ottla.broker.storage.dirs.checkpoints import RECOVERY_POINTS, OffsetCheckpoint
+from ottla.broker.storage.dirs.clean_shutdown import marked_epoch, take_marker, write_marker
+from ottla.broker.storage.dirs.meta_properties import (
     MetaProperties,
     read_meta_properties,
     write_meta_properties,
 )
-from ottla.storage.names import (
+from ottla.broker.storage.dirs.partition_metadata import read_topic_id, write_topic_id
+from ottla.broker.storage.errors import CorruptFile
+from ottla.broker.storage.leader_epochs import LeaderEpochs
+from ottla.broker.storage.names import (
     offset_in_name,
     offset_name,
     parse_partition_dir_name,
     retired_dir_name,
 )
-from ottla.storage.partition_metadata import read_topic_id, write_topic_id
-from ottla.storage.producer_snapshot import SnapshotEntry, decode_snapshot, encode_snapshot
+from ottla.broker.storage.producers.snapshot import SnapshotEntry, decode_snapshot, encode_snapshot
+from ottla.protocol.uuids import from_text
+from ottla.records.crc import crc32c
+from ottla.runtime.os_disk import OsDisk
 
 DISK = OsDisk()
 KAFKA_ID = "zjoJcGDaSZiQkl9CXsgB1g"

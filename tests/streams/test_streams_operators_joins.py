@@ -113,8 +113,10 @@ def test_tables_are_grouped_anew(spark: SparkSession, tmp_path: Path) -> None:
     frames = {"changes": changes.withColumnRenamed("value", "change")}
     made = runs.run(labelled(frames, "key", "change", "timestamp"))
     wanted = models.regrouped_sums(batches, lambda value: str(value % 3))
-    assert sums_of(of("changes", made)) == wanted
-    check_sums_in_spark(spark, tmp_path, of("changes", made), wanted)
+    sums = sums_of(of("changes", made))
+    # A group that rows joined and left within one batch is never told of.
+    assert wanted == {group: 0 for group, total in wanted.items() if not total} | sums
+    check_sums_in_spark(spark, tmp_path, of("changes", made), sums)
 
 
 def sums_of(changes: Outputs) -> dict[str, int]:

@@ -198,7 +198,7 @@ def test_a_record_that_fails_stops_the_query_and_is_named(
         app.run_available(spark, checkpoints=tmp_path)
     assert failed.value.node == "inverse"
     message = str(failed.value)
-    assert "failed at inverse: ZeroDivisionError: integer division or modulo by zero" in message
+    assert "inverse: ZeroDivisionError: integer division or modulo by zero" in message
     assert f"record {topic}/partition 1/offset 1" in message
     assert committed(bootstrap, f"{topic}-out") == []
 

@@ -306,6 +306,8 @@ def test_a_simulated_test_runs_with_fresh_seeds_and_says_how_to_replay_one(
         ["*seeds: 3*", "*simulated with seed 42*", "*run 3 of 9; replay it: *"]
     )
     told.stdout.fnmatch_lines(["*OTTLA_SIM_SEED=42 pytest *::TestBad::test_bad'*"])
+    end = ["FAILED *", "replay it with: OTTLA_SIM_SEED=42 *'", "=*1 failed, 2 passed*"]
+    told.stdout.fnmatch_lines(end)
     again = pytester.runpytest_subprocess(*plugin, "--ottla-seed", "41", timeout=120)
     again.assert_outcomes(passed=3)
     again.stdout.fnmatch_lines(["*seeds: 1*"])

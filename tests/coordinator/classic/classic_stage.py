@@ -2,17 +2,18 @@
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Callable, Hashable, Iterable, Mapping
 from random import Random
 from typing import Any
 
-from ottla.coordinator.classic.client import Client
-from ottla.coordinator.classic.group import ClassicGroup
-from ottla.coordinator.classic.settings import GroupSettings
-from ottla.coordinator.outbox import CoordinatorRecord, Now, Outbox
-from ottla.coordinator.record_codec import GROUP_RECORDS, decode, encode
-from ottla.protocol.codec import encoder
+from ottla.broker.coordinator.classic import joining, requests, stored
+from ottla.broker.coordinator.classic.client import Client
+from ottla.broker.coordinator.classic.group import ClassicGroup
+from ottla.broker.coordinator.classic.rebalancing import loaded, timer_fired
+from ottla.broker.coordinator.classic.settings import GroupSettings
+from ottla.broker.coordinator.outbox import CoordinatorRecord, Now, Outbox
+from ottla.broker.coordinator.record_codec import GROUP_RECORDS, decode, encode
+from ottla.protocol.consumer_protocol import write
 from ottla.protocol.embedded.consumer_protocol_subscription import ConsumerProtocolSubscription
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.heartbeat import HeartbeatRequest
@@ -24,6 +25,12 @@ WALL_MS = 1_700_000_000_000
 NEWEST = 9
 SESSION_MS = 10_000
 REBALANCE_MS = 60_000
+REQUESTS: dict[str, Callable[..., None]] = {
+    "join": joining.join,
+    "sync": requests.sync,
+    "heartbeat": requests.heartbeat,
+    "leave": requests.leave,
+}
 
 
 class Call:
@@ -85,8 +92,9 @@ class Stage:
         call = Call(sender, kind)
         self.calls.append(call)
         client = Client(sender, f"/{sender}", version)
-        handle = getattr(self.group, kind)
-        self.step(lambda now, outbox: handle(request, client, call, now, outbox))
+        handle = REQUESTS[kind]
+        who = (client,) if kind == "join" else ()
+        self.step(lambda now, outbox: handle(self.group, request, *who, call, now, outbox))
         return call
 
     def pass_time(self, ms: int) -> None:
@@ -98,7 +106,7 @@ class Stage:
                 break
             del self.timers[key]
             self.now_ms = max(self.now_ms, due_ms)
-            self.step(lambda now, outbox, key=key: self.group.timer_fired(key, now, outbox))
+            self.step(lambda now, outbox, key=key: timer_fired(self.group, key, now, outbox))
         self.now_ms = end_ms
 
     def reload(self, settings: GroupSettings | None = None) -> None:
@@ -106,7 +114,7 @@ class Stage:
         self.settings = settings or self.settings
         self.group = replayed(self.log, self.settings, self.random)
         self.timers.clear()
-        self.step(self.group.loaded)
+        self.step(lambda now, outbox: loaded(self.group, now, outbox))
 
     # --- requests -------------------------------------------------------------------------------
 
@@ -227,8 +235,7 @@ class Stage:
 
 
 def subscription(topics: list[str], version: int = 3) -> bytes:
-    body = encoder(ConsumerProtocolSubscription, version)
-    return struct.pack(">h", version) + b"".join(body(ConsumerProtocolSubscription(topics=topics)))
+    return write(ConsumerProtocolSubscription(topics=topics), version)
 
 
 def replayed(
@@ -243,7 +250,7 @@ def replayed(
         if found.value is None:
             group = ClassicGroup("g", settings, random)
         else:
-            group.replay(found.key, found.value)  # type: ignore[arg-type]
+            stored.replay(group, found.value)  # type: ignore[arg-type]
     return group
 
 
@@ -256,7 +263,7 @@ def durable(group: ClassicGroup) -> dict[str, Any]:
         "protocol type": group.protocol_type,
         "protocol": group.protocol_name,
         "leader": group.members.leader_id,
-        "topics": group.subscribed_topics(),
+        "topics": group.subscribed_topics,
         "members": {
             member.member_id: (
                 member.instance_id,

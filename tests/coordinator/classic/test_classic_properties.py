@@ -19,9 +19,9 @@ from classic_stage import Call, Stage, durable, replayed
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from ottla.coordinator.classic.settings import GroupSettings
-from ottla.coordinator.classic.state import GroupState
-from ottla.coordinator.outbox import Outbox
+from ottla.broker.coordinator.classic.settings import GroupSettings
+from ottla.broker.coordinator.classic.state import GroupState
+from ottla.broker.coordinator.outbox import Outbox
 from ottla.protocol.errors import ErrorCode
 
 NAMES = ("a", "b", "c", "d")

@@ -1,14 +1,19 @@
 """What is stored of a classic group, what a restart finds, and what offsets depend on."""
 
 import struct
+from functools import partial
 
 import pytest
 from classic_stage import WALL_MS, Stage, durable, replayed, subscription
 
-from ottla.coordinator.classic.group import ClassicGroup
-from ottla.coordinator.classic.member import Member
-from ottla.coordinator.classic.settings import GroupSettings
-from ottla.coordinator.classic.state import GroupState
+from ottla.broker.coordinator.classic import stored
+from ottla.broker.coordinator.classic.conversion import adopt, delete
+from ottla.broker.coordinator.classic.describe import describe
+from ottla.broker.coordinator.classic.group import ClassicGroup
+from ottla.broker.coordinator.classic.member import Member
+from ottla.broker.coordinator.classic.rebalancing import rebalance
+from ottla.broker.coordinator.classic.settings import GroupSettings
+from ottla.broker.coordinator.classic.state import GroupState
 from ottla.protocol.coordinator_records.group_metadata import (
     GroupMetadataKey,
     GroupMetadataValue,
@@ -128,7 +133,7 @@ def test_a_deleted_group_leaves_a_tombstone() -> None:
     assert stage.group.validate_delete() is ErrorCode.NON_EMPTY_GROUP
     stage.leave("a", (ids["a"], None))
     assert stage.group.validate_delete() is None
-    stage.step(stage.group.delete)
+    stage.step(partial(delete, stage.group))
     assert stage.log[-1] == (GroupMetadataKey(group="g"), None)
     assert stage.group.validate_delete() is ErrorCode.GROUP_ID_NOT_FOUND
     assert replayed(stage.log, stage.settings).is_simple
@@ -137,7 +142,7 @@ def test_a_deleted_group_leaves_a_tombstone() -> None:
 def test_a_tombstone_ends_a_group_also_by_replay() -> None:
     stage = Stage()
     stage.stable("a")
-    stage.group.replay(GroupMetadataKey(group="g"), None)
+    stored.replay(stage.group, None)
     assert stage.group.state is GroupState.DEAD
     assert len(stage.group.members) == 0
 
@@ -151,10 +156,10 @@ def test_records_without_rebalance_timeout_or_timestamp_are_read() -> None:
         leader="m",
         members=[MemberMetadata(member_id="m", session_timeout=9_000)],
     )
-    stage.group.replay(GroupMetadataKey(group="g"), value)
+    stored.replay(stage.group, value)
     assert stage.group.members.rebalance_timeout_ms == 9_000
     assert stage.group.state_since_ms is None
-    assert stage.group.subscribed_topics() is None  # the subscription is not one
+    assert stage.group.subscribed_topics is None  # the subscription is not one
 
 
 # --- what tools see -------------------------------------------------------------------------------
@@ -163,7 +168,7 @@ def test_records_without_rebalance_timeout_or_timestamp_are_read() -> None:
 def test_a_stable_group_is_described_with_metadata_and_assignments() -> None:
     stage = Stage()
     ids = stage.stable("a")
-    described = stage.group.describe()
+    described = describe(stage.group)
     assert (described.group_state, described.protocol_type) == ("Stable", "consumer")
     assert described.protocol_data == "range"
     (member,) = described.members
@@ -175,7 +180,7 @@ def test_in_a_rebalance_a_group_is_described_without_metadata() -> None:
     stage = Stage()
     stage.stable("a")
     stage.enter("b")
-    described = stage.group.describe()
+    described = describe(stage.group)
     assert (described.group_state, described.protocol_data) == ("PreparingRebalance", "")
     assert [one.member_metadata for one in described.members] == [b"", b""]
 
@@ -200,17 +205,17 @@ def test_who_may_commit_offsets() -> None:
     assert check(a, None, 0) is ErrorCode.ILLEGAL_GENERATION
     assert check("x", None, 1) is ErrorCode.UNKNOWN_MEMBER_ID
     stage.leave("a", (a, None))
-    stage.step(stage.group.delete)
+    stage.step(partial(delete, stage.group))
     assert check("", None, -1) is ErrorCode.COORDINATOR_NOT_AVAILABLE
 
 
 def test_subscriptions_are_the_topics_of_all_members() -> None:
     stage = Stage()
-    assert stage.group.subscribed_topics() is None
+    assert stage.group.subscribed_topics is None
     stage.enter("a", protocols={"range": subscription(["x", "y"], 0)})
     stage.enter("b", protocols={"range": subscription(["y", "z"], 3)})
     stage.pass_time(6_000)
-    assert stage.group.subscribed_topics() == {"x", "y", "z"}
+    assert stage.group.subscribed_topics == {"x", "y", "z"}
     assert stage.group.is_subscribed_to("x")
     assert not stage.group.is_subscribed_to("t")
 
@@ -224,7 +229,7 @@ def test_if_a_subscription_is_unreadable_the_group_counts_as_subscribed_to_all(
     stage = Stage()
     stage.enter("a", protocols={"range": metadata})
     stage.pass_time(3_000)
-    assert stage.group.subscribed_topics() is None
+    assert stage.group.subscribed_topics is None
     assert stage.group.is_subscribed_to("any")
 
 
@@ -232,7 +237,7 @@ def test_groups_that_are_no_consumers_have_no_topics() -> None:
     stage = Stage()
     stage.enter("a", protocol_type="connect", protocols={"compatible": b"?"})
     stage.pass_time(3_000)
-    assert stage.group.subscribed_topics() is None
+    assert stage.group.subscribed_topics is None
     assert not stage.group.is_subscribed_to("any")
     assert stage.group.validate_offset_delete() is ErrorCode.NON_EMPTY_GROUP
 
@@ -272,10 +277,10 @@ def test_a_group_adopts_the_members_of_a_consumer_group_and_rebalances() -> None
         assert metadata == subscription(["t"])
         return member.member_id.encode()
 
-    stage.step(lambda now, outbox: stage.group.adopt(members, 12, work, now, outbox))
+    stage.step(lambda now, outbox: adopt(stage.group, members, 12, work, now, outbox))
     assert (stage.state, stage.group.generation) == ("Stable", 12)
-    assert replayed(stage.log, stage.settings).describe() == stage.group.describe()
-    stage.step(lambda now, outbox: stage.group.rebalance("it became classic", now, outbox))
+    assert describe(replayed(stage.log, stage.settings)) == describe(stage.group)
+    stage.step(lambda now, outbox: rebalance(stage.group, "it became classic", now, outbox))
     assert stage.heartbeat("m1", "m1", 12).error is ErrorCode.REBALANCE_IN_PROGRESS
     calls = [stage.join(one, one) for one in ("m0", "m1")]
     assert [call.answer.generation_id for call in calls] == [13, 13]

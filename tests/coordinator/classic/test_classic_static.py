@@ -3,7 +3,7 @@
 import pytest
 from classic_stage import REBALANCE_MS, SESSION_MS, Stage, subscription
 
-from ottla.coordinator.classic.settings import GroupSettings
+from ottla.broker.coordinator.classic.settings import GroupSettings
 from ottla.protocol.errors import ErrorCode
 
 
@@ -108,7 +108,7 @@ def test_a_restart_with_other_topics_keeps_the_group_stable_and_is_remembered() 
     stable(stage, "a", "b")
     stage.join("b", instance="i-b", protocols={"range": subscription(["other"])})
     assert stage.state == "Stable"
-    assert stage.group.subscribed_topics() == {"t", "other"}
+    assert stage.group.subscribed_topics == {"t", "other"}
 
 
 def test_a_missing_static_member_stays_through_a_rebalance_until_its_session_ends() -> None:

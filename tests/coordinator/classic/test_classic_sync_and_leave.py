@@ -3,7 +3,9 @@
 import pytest
 from classic_stage import REBALANCE_MS, SESSION_MS, Stage
 
-from ottla.coordinator.classic.settings import NEW_MEMBER_JOIN_TIMEOUT_MS
+from ottla.broker.coordinator.classic.conversion import dissolve
+from ottla.broker.coordinator.classic.sessions import offsets_committed
+from ottla.broker.coordinator.classic.settings import NEW_MEMBER_JOIN_TIMEOUT_MS
 from ottla.protocol.errors import ErrorCode
 
 
@@ -125,7 +127,7 @@ def test_a_commit_is_as_good_as_a_heartbeat() -> None:
     stage = Stage()
     ids = stage.stable("a")
     stage.pass_time(SESSION_MS - 1)
-    stage.step(lambda now, outbox: stage.group.offsets_committed(ids["a"], now, outbox))
+    stage.step(lambda now, outbox: offsets_committed(stage.group, ids["a"], now, outbox))
     stage.pass_time(SESSION_MS - 1)
     assert stage.state == "Stable"
 
@@ -223,12 +225,12 @@ def test_a_dissolved_group_answers_all_who_wait(code: ErrorCode) -> None:
     stage = Stage()
     ids = completing(stage, "a", "b")
     sync = stage.sync("b", ids["b"])
-    stage.step(lambda now, outbox: stage.group.dissolve(code, now, outbox))
+    stage.step(lambda now, outbox: dissolve(stage.group, code, now, outbox))
     assert sync.error is code
     assert stage.timers == {}
     stage = Stage()
     _, join = stage.enter("a")
-    stage.step(lambda now, outbox: stage.group.dissolve(code, now, outbox))
+    stage.step(lambda now, outbox: dissolve(stage.group, code, now, outbox))
     assert join.error is code
     assert stage.heartbeat("a", ids["a"]).error is ErrorCode.COORDINATOR_NOT_AVAILABLE
     left = stage.leave("a", (ids["a"], None))

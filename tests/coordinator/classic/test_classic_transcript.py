@@ -17,7 +17,7 @@ from typing import Any
 import pytest
 from classic_stage import Call, Stage
 
-from ottla.coordinator.outbox import Outbox
+from ottla.broker.coordinator.outbox import Outbox
 from ottla.protocol.errors import ErrorCode
 
 A_GROUP_FORMS_AND_GROWS = """

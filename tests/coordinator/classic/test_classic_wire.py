@@ -5,8 +5,6 @@ With OTTLA_TEST_TARGET=kafka the same is asked of Apache Kafka.
 
 from __future__ import annotations
 
-import socket
-import struct
 import time
 import uuid
 from collections.abc import Iterator
@@ -17,10 +15,8 @@ from bench.brokers import Broker
 from classic_stage import subscription
 
 from broker_harness import MakeBroker
-from ottla.protocol.apis import api
-from ottla.protocol.codec import decoder, encoder
+from broker_wire import Wire
 from ottla.protocol.errors import ErrorCode
-from ottla.protocol.headers import frame_request, read_response_header
 from ottla.protocol.messages.describe_groups import DescribeGroupsRequest
 from ottla.protocol.messages.find_coordinator import FindCoordinatorRequest
 from ottla.protocol.messages.heartbeat import HeartbeatRequest
@@ -30,41 +26,6 @@ from ottla.protocol.messages.sync_group import SyncGroupRequest, SyncGroupReques
 
 NO_DELAY = {"group.initial.rebalance.delay.ms": "0"}
 STATIC_FROM = 5
-
-
-class Wire:
-    """One connection, one request at a time, unless `send` and `receive` are called apart."""
-
-    def __init__(self, broker: Broker) -> None:
-        host, _, port = broker.address.rpartition(":")
-        self._socket = socket.create_connection((host, int(port)), timeout=20)
-        self._socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
-
-    def ask(self, request: Any, version: int) -> Any:
-        self.send(request, version)
-        return self.receive(request, version)
-
-    def send(self, request: Any, version: int) -> None:
-        chunks = encoder(type(request), version)(request)
-        frame = frame_request(request.API_KEY, version, 7, "wire", chunks)
-        self._socket.sendall(b"".join(bytes(chunk) for chunk in frame))
-
-    def receive(self, request: Any, version: int) -> Any:
-        (size,) = struct.unpack(">i", self._exactly(4))
-        frame = self._exactly(size)
-        _, position = read_response_header(frame, 0, request.API_KEY, version)
-        return decoder(api(request.API_KEY).response_class(), version)(frame, position)[0]
-
-    def _exactly(self, size: int) -> bytes:
-        data = b""
-        while len(data) < size:
-            piece = self._socket.recv(size - len(data))
-            assert piece, "the broker closed the connection"
-            data += piece
-        return data
-
-    def close(self) -> None:
-        self._socket.close()
 
 
 @pytest.fixture

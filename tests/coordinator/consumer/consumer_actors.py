@@ -6,14 +6,10 @@ from typing import Any
 
 from consumer_stage import GROUP, Stage, beating, joining, owning, told
 
-from ottla.coordinator.classic.client import Client
-from ottla.coordinator.consumer.assignors import ASSIGNORS, MemberSpec
-from ottla.coordinator.consumer.embedded import (
-    read_assignment,
-    read_subscription,
-    write_assignment,
-)
-from ottla.protocol.codec import encoder
+from ottla.broker.coordinator.classic.client import Client
+from ottla.broker.coordinator.consumer.assignors import ASSIGNORS, MemberSpec
+from ottla.broker.coordinator.consumer.topic_names import write_assignment
+from ottla.protocol.consumer_protocol import read_assignment, read_subscription, write
 from ottla.protocol.embedded.consumer_protocol_subscription import ConsumerProtocolSubscription
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.heartbeat import HeartbeatRequest
@@ -215,7 +211,7 @@ class ClassicConsumer:
             rebalance_timeout_ms=self.REBALANCE_MS,
             protocol_type="consumer",
             protocols=[
-                JoinGroupRequestProtocol(name="range", metadata=packed(subscription)),
+                JoinGroupRequestProtocol(name="range", metadata=write(subscription, 1)),
             ],
         )
 
@@ -258,11 +254,6 @@ class ClassicConsumer:
                 for index in one.partitions
                 if one.topic in stage.image.topics
             }
-
-
-def packed(message: Any, version: int = 1) -> bytes:
-    chunks = encoder(type(message), version)(message)
-    return version.to_bytes(2, "big") + b"".join(bytes(chunk) for chunk in chunks)
 
 
 def _led(joined: JoinGroupResponse, stage: Stage) -> list[SyncGroupRequestAssignment]:

@@ -6,17 +6,19 @@ from collections.abc import Hashable, Iterable
 from random import Random
 from typing import Any
 
-from ottla.coordinator import record_codec
-from ottla.coordinator.classic.client import Client
-from ottla.coordinator.classic.group import ClassicGroup
-from ottla.coordinator.classic.settings import GroupSettings
-from ottla.coordinator.consumer import hosting
-from ottla.coordinator.consumer.group import ConsumerGroup
-from ottla.coordinator.consumer.settings import ConsumerSettings
-from ottla.coordinator.consumer.stored import RECORD_KEYS, StoredGroup
-from ottla.coordinator.outbox import CoordinatorRecord, Now, Outbox
-from ottla.metadata.image import EMPTY_IMAGE, MetadataImage
-from ottla.protocol.coordinator_records.group_metadata import GroupMetadataKey
+from ottla.broker.coordinator import record_codec
+from ottla.broker.coordinator.classic.client import Client
+from ottla.broker.coordinator.classic.group import ClassicGroup
+from ottla.broker.coordinator.classic.settings import GroupSettings
+from ottla.broker.coordinator.consumer import hosting
+from ottla.broker.coordinator.consumer.group import ConsumerGroup
+from ottla.broker.coordinator.consumer.requests import check_heartbeat
+from ottla.broker.coordinator.consumer.settings import ConsumerSettings
+from ottla.broker.coordinator.consumer.stored import StoredGroup
+from ottla.broker.coordinator.group_settings import GroupShardSettings
+from ottla.broker.coordinator.group_shard import EXPIRY_TIMER, GroupShard
+from ottla.broker.coordinator.outbox import Now, Outbox
+from ottla.broker.metadata.image import EMPTY_IMAGE, MetadataImage
 from ottla.protocol.errors import ErrorCode, KafkaError
 from ottla.protocol.messages.consumer_group_heartbeat import (
     ConsumerGroupHeartbeatRequest,
@@ -64,24 +66,28 @@ def _partitions(topic_id: bytes, count: int, start: int = 0) -> Iterable[Partiti
 
 
 class Stage:
-    """Hosts groups as a shard does, and remembers all that they wrote."""
+    """A shard of groups, and all that they wrote."""
 
     def __init__(self, settings: ConsumerSettings = SETTINGS, topics: Topics | None = None) -> None:
-        self.settings = settings
         self.topics = topics or Topics()
-        self.groups: dict[str, Any] = {}
-        self.random = Random(7)
+        self.shard = GroupShard(_shard_settings(settings), Random(7), 0)
+        self.groups: dict[str, Any] = self.shard.groups
         self.now_ms = 1_000_000
         self.timers: dict[Hashable, int] = {}
         self.log: list[tuple[bytes, bytes | None]] = []
         self.replies: dict[Any, Any] = {}
 
     @property
+    def settings(self) -> ConsumerSettings:
+        return self.shard.settings.consumer
+
+    @settings.setter
+    def settings(self, settings: ConsumerSettings) -> None:
+        self.shard.settings = _shard_settings(settings)
+
+    @property
     def image(self) -> MetadataImage:
         return self.topics.image
-
-    def consumer_settings(self, group_id: str) -> ConsumerSettings:
-        return self.settings
 
     @property
     def group(self) -> ConsumerGroup:
@@ -106,8 +112,10 @@ class Stage:
     ) -> ConsumerGroupHeartbeatResponse:
         outbox = Outbox()
         before = _durable(self.groups)
+        self.shard.image = self.image
         try:
-            hosting.heartbeat(self, request, client, "token", self.now, outbox)
+            check_heartbeat(request, self.settings, client.api_version)
+            hosting.heartbeat(self.shard, request, client, "token", self.now, outbox)
         except KafkaError as error:
             assert _durable(self.groups) == before, "refused, but something was changed"
             return ConsumerGroupHeartbeatResponse(
@@ -120,21 +128,12 @@ class Stage:
         name = type(request).__name__.removesuffix("GroupRequest").removesuffix("Request").lower()
         outbox = Outbox()
         token = object()
-        group = self.groups.get(GROUP)
-        if isinstance(group, ConsumerGroup):
-            served = {
-                "join": hosting.join,
-                "sync": hosting.sync,
-                "heartbeat": hosting.classic_heartbeat,
-                "leave": hosting.leave,
-            }[name](self, group, request, client, token, self.now, outbox)
-            if served is not False:
-                return self._carry_out(outbox).get(token)
+        self.shard.image = self.image
+        waits = not isinstance(self.groups.get(GROUP), ConsumerGroup) or self.group.is_empty
         if GROUP not in self.groups:
-            self.groups[GROUP] = ClassicGroup(GROUP, self.settings.classic, self.random)
-        getattr(self.groups[GROUP], name)(request, client, token, self.now, outbox)
-        replies = self._carry_out(outbox)
-        return replies.get(token, token)
+            self.groups[GROUP] = ClassicGroup(GROUP, self.settings.classic, self.shard.random)
+        getattr(self.shard, name)(request, client, token, self.now, outbox)
+        return self._carry_out(outbox).get(token, token if waits else None)
 
     def advance(self, ms: int) -> None:
         """Let time pass, and timers fire at their times."""
@@ -142,17 +141,14 @@ class Stage:
         while due := [key for key, at_ms in self.timers.items() if at_ms <= end_ms]:
             key: Any = min(due, key=lambda one: self.timers[one])
             self.now_ms = max(self.now_ms, self.timers.pop(key))
-            group = self.groups.get(key[1])
             outbox = Outbox()
-            if isinstance(group, ConsumerGroup) and key[0] == "consumer":
-                hosting.timer_fired(self, group, key, self.now, outbox)
-            elif isinstance(group, ClassicGroup) and key[0] == "classic":
-                group.timer_fired(key, self.now, outbox)
+            self.shard.image = self.image
+            self.shard.timer_fired(key, self.now, outbox)
             self._carry_out(outbox)
         self.now_ms = end_ms
 
     def _carry_out(self, outbox: Outbox) -> dict[Any, Any]:
-        self.log += [record_codec.encode(record, _version(record)) for record in outbox.records]
+        self.log += [self.shard.encode(record) for record in outbox.records]
         for key, due_ms in outbox.timers.items():
             if due_ms is None:
                 self.timers.pop(key, None)
@@ -169,17 +165,16 @@ class Stage:
         """The same, made from what was written."""
         other = Stage(self.settings, self.topics)
         other.now_ms = self.now_ms
-        other.random = self.random
+        other.shard.random = self.shard.random
+        other.shard.image = self.image
         other.log = list(self.log)
         for key, value in self.log if log is None else log:
             record = record_codec.decode(key, value, record_codec.GROUP_RECORDS)
             assert record is not None
-            other.replay(record)
+            other.shard.replay(record, -1)
         outbox = Outbox()
-        for group in other.groups.values():
-            if isinstance(group, ConsumerGroup):
-                group.image = other.image
-            group.loaded(other.now, outbox)
+        other.shard.loaded(other.now, outbox)
+        outbox.cancel_timer(EXPIRY_TIMER)
         other._carry_out(outbox)
         return other
 
@@ -188,28 +183,12 @@ class Stage:
         last = {key: at for at, (key, _) in enumerate(self.log)}
         return [self.log[at] for at in sorted(last.values()) if self.log[at][1] is not None]
 
-    def replay(self, record: CoordinatorRecord) -> None:
-        key, value = record
-        if isinstance(key, RECORD_KEYS):
-            hosting.replay(self, key, value)
-            return
-        assert isinstance(key, GroupMetadataKey)
-        group = self.groups.get(key.group)
-        if value is None:
-            if isinstance(group, ClassicGroup):
-                del self.groups[key.group]
-            return
-        if not isinstance(group, ClassicGroup):
-            group = ClassicGroup(key.group, self.settings.classic, self.random)
-            self.groups[key.group] = group
-        group.replay(key, value)  # type: ignore[arg-type]
-
     def durable(self) -> dict[str, Any]:
         return _durable(self.groups)
 
 
-def _version(record: CoordinatorRecord) -> int | None:
-    return 3 if isinstance(record.key, GroupMetadataKey) and record.value is not None else None
+def _shard_settings(settings: ConsumerSettings) -> GroupShardSettings:
+    return GroupShardSettings(classic=settings.classic, consumer=settings)
 
 
 def _durable(groups: dict[str, Any]) -> dict[str, Any]:

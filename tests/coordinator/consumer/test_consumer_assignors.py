@@ -7,7 +7,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ottla.coordinator.consumer.assignors import ASSIGNORS, Assignment, MemberSpec
+from ottla.broker.coordinator.consumer.assignors import ASSIGNORS, Assignment, MemberSpec
 
 TOPICS = [bytes([number]) * 16 for number in range(1, 5)]
 A, B, C, D = TOPICS

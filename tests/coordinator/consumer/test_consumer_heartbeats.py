@@ -14,9 +14,11 @@ from consumer_stage import (
     told,
 )
 
-from ottla.coordinator.classic.client import Client
-from ottla.coordinator.consumer.states import ConsumerGroupState
-from ottla.coordinator.outbox import Outbox
+from ottla.broker.coordinator.classic.client import Client
+from ottla.broker.coordinator.consumer.hosting import describe
+from ottla.broker.coordinator.consumer.members import delete
+from ottla.broker.coordinator.consumer.states import ConsumerGroupState
+from ottla.broker.coordinator.outbox import Outbox
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
 
@@ -333,7 +335,7 @@ def test_a_group_with_members_is_not_deleted_and_one_without_leaves_nothing(stag
     stage.heartbeat(beating("m1", -1))
     assert stage.group.validate_delete() is None
     outbox = Outbox()
-    stage.group.delete(stage.now, outbox)
+    delete(stage.group, stage.now, outbox)
     stage._carry_out(outbox)
     assert stage.reloaded().groups == {}
     assert stage.compacted() == []
@@ -341,7 +343,7 @@ def test_a_group_with_members_is_not_deleted_and_one_without_leaves_nothing(stag
 
 def test_it_is_described_with_names_and_targets(stage: Stage) -> None:
     stage.heartbeat(joining("m1", rack_id="r1"), CLIENT)
-    described = stage.group.describe()
+    described = describe(stage.shard, GROUP)
     assert described.group_state == "Stable"
     assert (described.group_epoch, described.assignment_epoch) == (2, 2)
     assert described.assignor_name == "uniform"

@@ -3,17 +3,18 @@
 from dataclasses import replace
 
 import pytest
-from consumer_actors import ClassicConsumer, Consumer, packed
+from consumer_actors import ClassicConsumer, Consumer
 from consumer_stage import GROUP, SETTINGS, Stage, joining, told
 from hypothesis import Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from ottla.coordinator.classic.client import Client
-from ottla.coordinator.classic.group import ClassicGroup
-from ottla.coordinator.classic.state import GroupState
-from ottla.coordinator.consumer.group import ConsumerGroup
-from ottla.coordinator.consumer.states import ConsumerGroupState
+from ottla.broker.coordinator.classic.client import Client
+from ottla.broker.coordinator.classic.group import ClassicGroup
+from ottla.broker.coordinator.classic.state import GroupState
+from ottla.broker.coordinator.consumer.group import ConsumerGroup
+from ottla.broker.coordinator.consumer.states import ConsumerGroupState
+from ottla.protocol.consumer_protocol import write
 from ottla.protocol.embedded.consumer_protocol_subscription import ConsumerProtocolSubscription
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
@@ -156,7 +157,7 @@ def test_a_static_member_changes_its_protocol_and_keeps_its_place(stage: Stage) 
             session_timeout_ms=30_000,
             rebalance_timeout_ms=30_000,
             protocol_type="consumer",
-            protocols=[JoinGroupRequestProtocol(name="range", metadata=packed(subscription))],
+            protocols=[JoinGroupRequestProtocol(name="range", metadata=write(subscription, 1))],
         )
 
     stage.heartbeat(joining("n1", instance_id="s"))

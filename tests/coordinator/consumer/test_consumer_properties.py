@@ -14,7 +14,7 @@ from hypothesis import Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
 
-from ottla.coordinator.consumer.states import ConsumerGroupState
+from ottla.broker.coordinator.consumer.states import ConsumerGroupState
 
 TOPICS = ["red", "green", "blue"]
 topic_lists = st.lists(st.sampled_from(TOPICS), unique=True, max_size=3) | st.just(["red"])

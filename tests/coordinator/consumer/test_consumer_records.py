@@ -3,12 +3,12 @@
 import pytest
 from consumer_stage import GROUP, Stage, beating, joining, owning, told
 
-from ottla.coordinator import record_codec
-from ottla.coordinator.consumer.member import MemberState
-from ottla.coordinator.consumer.metadata_hash import metadata_hash
-from ottla.coordinator.consumer.xxh3 import xxh3_64
-from ottla.coordinator.outbox import CoordinatorRecord
-from ottla.metadata.image import BrokerImage, MetadataImage, PartitionImage, TopicImage
+from ottla.broker.coordinator import record_codec
+from ottla.broker.coordinator.consumer.member import MemberState
+from ottla.broker.coordinator.consumer.metadata_hash import metadata_hash
+from ottla.broker.coordinator.consumer.xxh3 import xxh3_64
+from ottla.broker.coordinator.outbox import CoordinatorRecord
+from ottla.broker.metadata.image import BrokerImage, MetadataImage, PartitionImage, TopicImage
 from ottla.protocol.coordinator_records.consumer_group_current_member_assignment import (
     ConsumerGroupCurrentMemberAssignmentValue,
     TopicPartitions,

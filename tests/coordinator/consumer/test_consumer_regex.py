@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ottla.coordinator.consumer.regex import InvalidRegex, TopicRegex
+from ottla.broker.coordinator.consumer.regex import InvalidRegex, TopicRegex
 
 literals = st.sampled_from(["a", "b", "A", "0", "_", "-", r"\.", ".", "[ab]", "[^a]", r"\w", r"\d"])
 places = st.sampled_from(["^", "$", r"\b", r"\B"])

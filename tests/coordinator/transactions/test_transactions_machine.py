@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 import pytest
 from transaction_stage import Stage
 
-from ottla.coordinator.transactions.settings import TransactionSettings
-from ottla.coordinator.transactions.states import (
+from ottla.broker.coordinator.transactions.initializing import check_request
+from ottla.broker.coordinator.transactions.settings import TransactionSettings
+from ottla.broker.coordinator.transactions.states import (
     BY_TITLE,
     COMPLETE_ABORT,
     COMPLETE_COMMIT,
@@ -16,8 +19,9 @@ from ottla.coordinator.transactions.states import (
     PREPARE_COMMIT,
     TransactionState,
 )
-from ottla.coordinator.transactions.transaction import EPOCH_LAST, NOBODY, Identity
-from ottla.protocol.errors import ErrorCode
+from ottla.broker.coordinator.transactions.transaction import EPOCH_LAST, NOBODY, Identity
+from ottla.protocol.errors import ErrorCode, KafkaError
+from ottla.protocol.messages.init_producer_id import InitProducerIdRequest
 from ottla.protocol.messages.list_transactions import ListTransactionsRequest
 
 A, B = ("orders", 0), ("orders", 1)
@@ -68,6 +72,28 @@ def test_a_fenced_producer_cannot_come_back(stage: Stage) -> None:
     assert stage.init("t", Identity(7, 0)).error_code == ErrorCode.PRODUCER_FENCED
 
 
+def test_a_refusal_that_ends_a_producer_waits_until_its_coordinator_is_known_to_lead(
+    stage: Stage,
+) -> None:
+    """Answers wait for what their step wrote, and a replaced coordinator commits nothing."""
+    client = stage.begin("t")
+    written = len(stage.log)
+    assert stage.end("t", client)[0] is ErrorCode.INVALID_TXN_STATE
+    stage.add("t", Identity(client.producer_id, client.producer_epoch + 1), A)
+    stage.init("t", Identity(7, 0))
+    assert len(stage.log) == written + 3
+    assert {value for _, value in stage.log[written:]} == {stage.log[written - 1][1]}
+
+
+def test_a_refusal_that_a_producer_repeats_writes_nothing(stage: Stage) -> None:
+    client = stage.begin("t")
+    stage.add("t", client, A)
+    stage.end("t", client, commit=True)
+    written = len(stage.log)
+    assert stage.end("t", client)[0] is ErrorCode.CONCURRENT_TRANSACTIONS
+    assert len(stage.log) == written
+
+
 def test_a_fenced_producer_does_not_abort_the_transaction_of_the_present_one(stage: Stage) -> None:
     old = stage.begin("t")
     new = stage.begin("t")
@@ -116,6 +142,14 @@ def test_an_open_transaction_is_aborted_before_a_new_instance_may_begin(stage: S
     assert stage.add("t", old, A) is ErrorCode.PRODUCER_FENCED
 
 
+def refused(**fields: Any) -> ErrorCode:
+    try:
+        check_request(InitProducerIdRequest(**fields), TransactionSettings())
+    except KafkaError as error:
+        return error.code
+    return ErrorCode.NONE
+
+
 @pytest.mark.parametrize(
     ("timeout_ms", "error"),
     [
@@ -125,16 +159,14 @@ def test_an_open_transaction_is_aborted_before_a_new_instance_may_begin(stage: S
         (900_000, ErrorCode.NONE),
     ],
 )
-def test_the_time_out_must_be_within_the_limit(
-    stage: Stage, timeout_ms: int, error: ErrorCode
-) -> None:
-    assert stage.init("t", timeout_ms=timeout_ms).error_code == error
+def test_the_time_out_must_be_within_the_limit(timeout_ms: int, error: ErrorCode) -> None:
+    assert refused(transactional_id="t", transaction_timeout_ms=timeout_ms) is error
 
 
-def test_bad_requests_are_refused(stage: Stage) -> None:
-    assert stage.init("").error_code == ErrorCode.INVALID_REQUEST
-    assert stage.init("t", Identity(7, -1)).error_code == ErrorCode.INVALID_REQUEST
-    assert stage.init("t", Identity(-1, 7)).error_code == ErrorCode.INVALID_REQUEST
+def test_bad_requests_are_refused() -> None:
+    assert refused(transactional_id="") is ErrorCode.INVALID_REQUEST
+    for half in ({"producer_id": 7}, {"producer_epoch": 7}):
+        assert refused(transactional_id="t", **half) is ErrorCode.INVALID_REQUEST
 
 
 def test_without_a_producer_id_at_hand_nothing_changes(stage: Stage) -> None:
@@ -167,7 +199,6 @@ def test_a_partition_that_is_there_is_not_written_again(stage: Stage) -> None:
 def test_others_cannot_add_partitions(stage: Stage) -> None:
     client = stage.begin("t")
     assert stage.add("u", client, A) is ErrorCode.INVALID_PRODUCER_ID_MAPPING
-    assert stage.add("", client, A) is ErrorCode.INVALID_REQUEST
     wrong_id = Identity(client.producer_id + 1, 0)
     assert stage.add("t", wrong_id, A) is ErrorCode.INVALID_PRODUCER_ID_MAPPING
     assert stage.add("t", Identity(client.producer_id, 1), A) is ErrorCode.PRODUCER_FENCED
@@ -179,7 +210,13 @@ def test_partitions_wait_for_the_end_of_the_last_transaction(stage: Stage) -> No
     _, client = stage.end("t", client)
     assert stage.add("t", client, A) is ErrorCode.CONCURRENT_TRANSACTIONS
     assert stage.verify("t", client, A) is ErrorCode.CONCURRENT_TRANSACTIONS
+    fenced = Identity(client.producer_id, 9)
+    assert stage.add("t", fenced, A) is ErrorCode.CONCURRENT_TRANSACTIONS
+    assert stage.verify("t", fenced, A) is ErrorCode.PRODUCER_FENCED
+    assert stage.init("t", Identity(7, 7)).error_code == ErrorCode.CONCURRENT_TRANSACTIONS
     stage.deliver_all()
+    assert stage.add("t", fenced, A) is ErrorCode.PRODUCER_FENCED
+    assert stage.init("t", Identity(7, 7)).error_code == ErrorCode.PRODUCER_FENCED
     assert stage.add("t", client, A) is ErrorCode.NONE
 
 
@@ -202,10 +239,9 @@ def test_protocol_1_keeps_the_epoch(stage: Stage, commit: bool) -> None:
     stage.add("t", client, A, B, version=0)
     assert stage.end("t", client, commit=commit, version=0) == (ErrorCode.NONE, NOBODY)
     assert stage.state("t") is (PREPARE_COMMIT if commit else PREPARE_ABORT)
-    waiting = stage.end("t", client, commit=commit, version=0)[0]
-    assert waiting is ErrorCode.CONCURRENT_TRANSACTIONS
-    other = stage.end("t", client, commit=not commit, version=0)[0]
-    assert other is ErrorCode.INVALID_TXN_STATE
+    for outcome in (True, False):
+        waiting = stage.end("t", client, commit=outcome, version=0)[0]
+        assert waiting is ErrorCode.CONCURRENT_TRANSACTIONS
     (order,) = stage.orders
     assert order.identity == client
     assert order.marker.coordinator_epoch == 3
@@ -225,11 +261,24 @@ def test_protocol_2_gives_a_new_epoch_and_may_be_asked_again(stage: Stage, commi
     assert stage.orders[0].identity == new
     assert stage.orders[0].marker.transaction_version == 2
     assert stage.end("t", client, commit=commit)[0] is ErrorCode.CONCURRENT_TRANSACTIONS
-    assert stage.end("t", client, commit=not commit)[0] is ErrorCode.INVALID_TXN_STATE
-    assert stage.end("t", new, commit=commit)[0] is ErrorCode.PRODUCER_FENCED
     stage.deliver_all()
     assert stage.end("t", client, commit=commit) == (ErrorCode.NONE, new)
     assert stage.end("t", client, commit=not commit)[0] is ErrorCode.INVALID_TXN_STATE
+
+
+def test_protocol_2_may_end_the_next_transaction_before_the_markers_of_the_last_are_written(
+    stage: Stage,
+) -> None:
+    """A Java producer that aborts before its first batch was answered does this."""
+    client = stage.begin("t")
+    stage.add("t", client, A)
+    _, new = stage.end("t", client)
+    for commit in (True, False):
+        for anyone in (client, new, Identity(new.producer_id, 9), Identity(7, 7)):
+            assert stage.end("t", anyone, commit=commit)[0] is ErrorCode.CONCURRENT_TRANSACTIONS
+    assert stage.state("t") is PREPARE_COMMIT
+    stage.deliver_all()
+    assert stage.end("t", new, commit=False)[0] is ErrorCode.NONE
 
 
 @pytest.mark.parametrize("before", [EMPTY, COMPLETE_COMMIT, COMPLETE_ABORT])
@@ -302,7 +351,6 @@ def test_others_cannot_end_a_transaction(stage: Stage) -> None:
         assert stage.end("t", wrong_epoch, version=version)[0] is ErrorCode.PRODUCER_FENCED
         error = stage.end("u", client, version=version)[0]
         assert error is ErrorCode.INVALID_PRODUCER_ID_MAPPING
-        assert stage.end("", client, version=version)[0] is ErrorCode.INVALID_REQUEST
     assert stage.state("t") is ONGOING
 
 
@@ -422,10 +470,10 @@ def test_the_identity_that_ended_a_transaction_is_known_after_a_change_of_broker
 # --- two-phase commit (KIP-939) -----------------------------------------------------------------
 
 
-def test_two_phase_commit_must_be_switched_on(stage: Stage) -> None:
+def test_two_phase_commit_must_be_switched_on() -> None:
     for wish in ({"enable2_pc": True}, {"keep_prepared_txn": True}):
-        error = stage.init("t", **wish).error_code
-        assert error == ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
+        error = refused(transactional_id="t", **wish)
+        assert error is ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
 
 
 def test_a_two_phase_transaction_never_times_out() -> None:

@@ -8,10 +8,10 @@ from itertools import count
 from types import SimpleNamespace
 from typing import Any
 
-from ottla.coordinator.neighbours import Neighbours
-from ottla.coordinator.transactions.markers import MarkerOrder, MarkerWriter
-from ottla.coordinator.transactions.transaction import TopicPartition
-from ottla.metadata.image import (
+from ottla.broker.coordinator.neighbours import Neighbours
+from ottla.broker.coordinator.transactions.markers import MarkerOrder, MarkerWriter
+from ottla.broker.coordinator.transactions.transaction import TopicPartition
+from ottla.broker.metadata.image import (
     BrokerImage,
     Endpoint,
     MetadataImage,

@@ -7,9 +7,9 @@ from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, rule
 from transaction_stage import Order, Stage
 
-from ottla.coordinator.outbox import CoordinatorRecord
-from ottla.coordinator.transactions.settings import TransactionSettings
-from ottla.coordinator.transactions.states import (
+from ottla.broker.coordinator.outbox import CoordinatorRecord
+from ottla.broker.coordinator.transactions.settings import TransactionSettings
+from ottla.broker.coordinator.transactions.states import (
     AT_REST,
     COMPLETE_ABORT,
     COMPLETE_COMMIT,
@@ -20,7 +20,7 @@ from ottla.coordinator.transactions.states import (
     PREPARED,
     TransactionState,
 )
-from ottla.coordinator.transactions.transaction import EPOCH_LAST, Identity, TopicPartition
+from ottla.broker.coordinator.transactions.transaction import EPOCH_LAST, Identity, TopicPartition
 from ottla.protocol.errors import ErrorCode
 
 NAMES = ("copy-1", "copy-2")

@@ -10,9 +10,10 @@ from typing import Any
 import pytest
 from bench.brokers import Broker, run_java
 
+from broker_harness import MakeBroker
+from ottla.broker.coordinator.hashing import partition_of
 from ottla.client.network.cluster import Cluster
 from ottla.client.settings.common import ClientSettings
-from ottla.coordinator.hashing import partition_of
 from ottla.protocol.apis import ApiKey, api
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.add_offsets_to_txn import AddOffsetsToTxnRequest
@@ -217,6 +218,31 @@ def test_an_overdue_transaction_is_aborted(bootstrap: str, topic: str) -> None:
         assert await client.markers(topic, 0) == [(who[0], who[1] + 1, False)]
 
     on_broker(bootstrap, work)
+
+
+def test_bad_arguments_are_told_by_a_broker_that_coordinates_nothing(
+    fresh_broker: MakeBroker, topic: str
+) -> None:
+    """They would be wrong on every broker: looking for the coordinator would not help."""
+
+    async def work(client: Client) -> None:
+        await client.create(topic)
+        nobody = {"producer_id": -1, "producer_epoch": -1}
+        for request, version in (
+            (InitProducerIdRequest(transactional_id="", transaction_timeout_ms=1000, **nobody), 4),
+            (InitProducerIdRequest(transactional_id=topic, producer_id=7, producer_epoch=-1), 4),
+            (EndTxnRequest(transactional_id="", producer_id=7, producer_epoch=0), 4),
+        ):
+            answer = await client.ask(request, version)
+            assert answer.error_code == ErrorCode.INVALID_REQUEST
+        late = InitProducerIdRequest(
+            transactional_id=topic, transaction_timeout_ms=900_001, **nobody
+        )
+        answer = await client.ask(late, 4)
+        assert answer.error_code == ErrorCode.INVALID_TRANSACTION_TIMEOUT
+        assert await client.add("", (7, 0), topic, 0, version=3) == [ErrorCode.INVALID_REQUEST]
+
+    on_broker(fresh_broker().address, work)
 
 
 def test_partitions_that_do_not_exist_are_not_added(bootstrap: str, topic: str) -> None:

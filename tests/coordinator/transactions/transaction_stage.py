@@ -4,13 +4,18 @@ from __future__ import annotations
 
 from typing import Any
 
-from ottla.coordinator.outbox import CoordinatorRecord, Now, Outbox
-from ottla.coordinator.record_codec import TRANSACTION_RECORDS, decode
-from ottla.coordinator.timers import TimerQueue
-from ottla.coordinator.transactions.settings import TransactionSettings
-from ottla.coordinator.transactions.shard import TransactionShard
-from ottla.coordinator.transactions.states import TransactionState
-from ottla.coordinator.transactions.transaction import Identity, TopicPartition, Transaction, read
+from ottla.broker.coordinator.outbox import CoordinatorRecord, Now, Outbox
+from ottla.broker.coordinator.record_codec import TRANSACTION_RECORDS, decode
+from ottla.broker.coordinator.timers import TimerQueue
+from ottla.broker.coordinator.transactions.settings import TransactionSettings
+from ottla.broker.coordinator.transactions.shard import TransactionShard
+from ottla.broker.coordinator.transactions.states import TransactionState
+from ottla.broker.coordinator.transactions.transaction import (
+    Identity,
+    TopicPartition,
+    Transaction,
+    read,
+)
 from ottla.protocol.errors import ErrorCode, KafkaError
 from ottla.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
 from ottla.protocol.messages.write_txn_markers import WritableTxnMarker

@@ -34,7 +34,7 @@ FOLDER = Path(os.environ.get("OTTLA_CRASH_FOLDER", "."))
 HOLD_S = 600.0
 CALLS = {
     # Deeper than the methods of `Producer`, as `async with producer.transaction()` goes there, too.
-    "ottla.client.producer.transaction_manager": (
+    "ottla.client.producer.transactions.manager": (
         "TransactionManager",
         {
             "init": "init_transactions",

@@ -1,0 +1,102 @@
+"""No request holds the event loop for long, whatever it asks for: each served API is tried.
+
+`python tests/server/largest_requests.py` does the same with everything at its maximum.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from largest_requests import NODES, Longest, Probe, frame_of, measure
+
+import ottla.testing
+from ottla.broker.server.contract import BROKERS, CONTROLLERS, served_on
+from ottla.protocol.apis import ApiKey
+from ottla.protocol.codec import decoder
+from ottla.protocol.messages.describe_configs import (
+    DescribeConfigsRequest,
+    DescribeConfigsResource,
+    DescribeConfigsResponse,
+)
+from ottla.protocol.messages.incremental_alter_configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
+from ottla.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+
+TURN_MS_MAX = 50.0
+ELEMENTS = 3_000
+GARBAGE_MAX = 500
+"""One object for each element of a request would be more."""
+
+
+@pytest.fixture(scope="module")
+def broker() -> Iterator[Probe]:
+    with ottla.testing.cluster(nodes=NODES[BROKERS]) as cluster:
+        yield Probe(cluster)
+
+
+@pytest.fixture(scope="module")
+def controller() -> Iterator[Probe]:
+    with ottla.testing.cluster(nodes=NODES[CONTROLLERS]) as cluster:
+        yield Probe(cluster)
+
+
+def check(results: Iterator[Longest]) -> None:
+    told = list(results)
+    too_long = [result for result in told if result.turn_ms > TURN_MS_MAX]
+    assert not too_long, "\n".join(map(str, too_long))
+    kept = [f"{result.name}: {result.garbage}" for result in told if result.garbage > GARBAGE_MAX]
+    assert not kept, "\n".join(kept)
+
+
+@pytest.mark.parametrize("key", sorted(served_on(BROKERS)), ids=lambda key: key.name)
+def test_a_broker_serves_others_while_it_answers_much(broker: Probe, key: ApiKey) -> None:
+    check(measure(broker, BROKERS, key, ELEMENTS))
+
+
+@pytest.mark.parametrize("key", sorted(served_on(CONTROLLERS)), ids=lambda key: key.name)
+def test_a_controller_serves_others_while_it_answers_much(controller: Probe, key: ApiKey) -> None:
+    check(measure(controller, CONTROLLERS, key, ELEMENTS))
+
+
+def test_a_hundred_thousand_names_do_not_hold_the_loop(broker: Probe) -> None:
+    topics = [MetadataRequestTopic(name=f"no-{number}") for number in range(100_000)]
+    request = MetadataRequest(topics=topics, allow_auto_topic_creation=False)
+    result = broker.longest(BROKERS, "Metadata", frame_of(request, 12))
+    assert result.response_bytes > 1_000_000
+    assert result.turn_ms < TURN_MS_MAX, result
+
+
+def test_a_broker_is_described_once_however_often_it_is_named(broker: Probe) -> None:
+    resource = DescribeConfigsResource(
+        resource_type=4, resource_name=str(broker.node.node_id), configuration_keys=None
+    )
+    request = DescribeConfigsRequest(
+        resources=[resource] * 3_000, include_synonyms=True, include_documentation=True
+    )
+    frame = frame_of(request, 4)
+    result = broker.longest(BROKERS, "DescribeConfigs", frame)
+    assert result.turn_ms < TURN_MS_MAX, result
+    answer = broker.ask(BROKERS, frame)
+    assert answer is not None
+    response = decoder(DescribeConfigsResponse, 4)(answer, 5)[0]
+    assert len(response.results) <= 2
+    assert len(response.results[0].configs) > 100
+
+
+def test_more_elements_than_an_api_serves_are_refused(broker: Probe) -> None:
+    topics = [MetadataRequestTopic(name="no") for _ in range(100_001)]
+    assert broker.ask(BROKERS, frame_of(MetadataRequest(topics=topics), 12)) is None
+
+
+def test_what_is_too_much_is_refused_in_slices(broker: Probe) -> None:
+    """100,000 keys of one resource cannot be cut."""
+    configs = [AlterableConfig(name=f"key-{number}") for number in range(99_000)]
+    resource = AlterConfigsResource(resource_type=2, resource_name="no", configs=configs)
+    request = IncrementalAlterConfigsRequest(resources=[resource])
+    result = broker.longest(BROKERS, "IncrementalAlterConfigs", frame_of(request, 1))
+    assert not result.response_bytes
+    assert result.turn_ms < TURN_MS_MAX / 2, result

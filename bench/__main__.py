@@ -1,8 +1,8 @@
-"""`python -m bench [names] [--quick]`: Ottla measured side by side with Apache Kafka, and its
+"""`python -m bench [names] [--quick]`: measures Ottla side by side with Apache Kafka, and its
 client beside others.
 
-Both run here, on free ports of 127.0.0.1, with their defaults; one client, the same settings, the
-same machine, taking turns. Without Kafka's jars (see scripts/fetch_kafka.py) Ottla runs alone.
+Both brokers run here in turns, on free ports of 127.0.0.1, with their defaults, the same client and
+the same settings. Without Kafka's jars (see scripts/fetch_kafka.py) Ottla runs alone.
 """
 
 from __future__ import annotations
@@ -37,7 +37,7 @@ import fetch_kafka
 
 TABLE_COLUMNS = 110
 
-# Those on lasting brokers come first; the ones on fresh brokers end them.
+# Scenarios on lasting brokers come first; those on fresh brokers end them.
 SCENARIOS: dict[str, Callable[[Bench], None]] = {
     "requests": requests.run,
     "latency": latency.run,

@@ -1,7 +1,7 @@
-"""Brokers as child processes: Ottla, or Apache Kafka from its jars, behind one face.
+"""Brokers as child processes: Ottla, or Apache Kafka from its jars, with one interface.
 
-The tests and the bench both drive brokers through this module, so that whatever holds for one is
-asked of the other in the same way. Everything listens on 127.0.0.1 and ends with its parent.
+The tests and the bench both run brokers through this module, so that both brokers are used in the
+same way. Everything listens on 127.0.0.1 and ends with its parent.
 """
 
 from __future__ import annotations
@@ -20,11 +20,13 @@ import uuid
 from collections.abc import Mapping
 from pathlib import Path
 
+from ottla.runtime.ports import free_port as free_port
+
 START_TIMEOUT_S = 120.0
 STOP_TIMEOUT_S = 120.0
 HOST = "127.0.0.1"
 _READY = re.compile(rb"127\.0\.0\.1:([1-9]\d*)")
-# Said too where clients are told to come elsewhere: through a proxy, for example.
+# Also printed if clients are sent to another address, for example a proxy.
 _LISTENING = re.compile(rb"listening on 127\.0\.0\.1:([1-9]\d*)")
 _TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 _LIBC = ctypes.CDLL(None)
@@ -35,18 +37,12 @@ class BrokerFailed(RuntimeError):
     """A broker that did not start, or did not stop cleanly; the message ends with its output."""
 
 
-def free_port() -> int:
-    with socket.socket() as probe:
-        probe.bind((HOST, 0))
-        return int(probe.getsockname()[1])
-
-
 def _die_with_parent() -> None:
     _LIBC.prctl(_PR_SET_PDEATHSIG, signal.SIGKILL)
 
 
 class Broker:
-    """One broker process on a data folder of its own. Subclasses say how it is started."""
+    """A broker process with its own data folder. Subclasses define how it is started."""
 
     name = "broker"
 
@@ -60,19 +56,19 @@ class Broker:
         self._process: subprocess.Popen[bytes] | None = None
         folder.mkdir(parents=True, exist_ok=True)
 
-    # What a subclass says.
+    # Defined by subclasses.
 
     def command(self) -> list[str]:
         raise NotImplementedError
 
     def prepare(self) -> None:
-        """Once per start, before the process: ports, files, formatting."""
+        """Prepare a start: ports, files, formatting."""
 
     def find_port(self) -> int | None:
-        """The port, as soon as the process has made it known."""
+        """Return the port, as soon as the process has announced it."""
         return self.port
 
-    # Life.
+    # Starting and stopping.
 
     def start(self) -> Broker:
         if self._process is not None:
@@ -125,7 +121,7 @@ class Broker:
         return code
 
     def kill(self) -> None:
-        """`kill -9`: no goodbye, no flush."""
+        """Kill it with `kill -9`, without a flush."""
         if self._process is not None:
             self._process.kill()
             self._process.wait()
@@ -143,7 +139,7 @@ class Broker:
     def running(self) -> bool:
         return self._process is not None and self._process.poll() is None
 
-    # What can be seen from outside.
+    # Visible from outside.
 
     @property
     def address(self) -> str:
@@ -165,7 +161,7 @@ class Broker:
         return "\n".join(self.output.splitlines()[-lines:])
 
     def cpu_s(self) -> float:
-        """User and system time of the whole process so far."""
+        """Return user and system time of the whole process so far."""
         fields = Path(f"/proc/{self.pid}/stat").read_text().rpartition(")")[2].split()
         return (int(fields[11]) + int(fields[12])) / _TICKS_PER_S
 
@@ -195,7 +191,7 @@ class Ottla(Broker):
     name = "Ottla"
 
     def command(self) -> list[str]:
-        # The port that was picked first is kept over restarts, so that clients find it again.
+        # The port of the first start is kept over restarts, so that clients find it again.
         program = Path(sys.executable).parent / "ottla"
         line = [str(program), "start", "--listener", f"{HOST}:{self.port}"]
         if "log.dirs" not in self.options:
@@ -212,7 +208,7 @@ class Ottla(Broker):
         return int(found.group(1)) if found else None
 
     def environment(self) -> dict[str, str]:
-        # No colours and no folding of the ready line, whatever terminal the suite runs in.
+        # No colours and no wrapping of the ready line, whatever terminal the tests run in.
         return {**super().environment(), "NO_COLOR": "1", "TERM": "dumb", "COLUMNS": "500"}
 
 
@@ -220,7 +216,7 @@ class Kafka(Broker):
     """Apache Kafka in combined mode, with the JVM options of its own start script."""
 
     name = "Kafka"
-    JVM = (
+    JVM: tuple[str, ...] = (
         "-server",
         "-Xmx1g",
         "-Xms1g",
@@ -265,7 +261,7 @@ class Kafka(Broker):
             run_java(
                 self.libs,
                 *("kafka.tools.StorageTool", "format", "--standalone"),
-                # In one word: one in 64 of these ids begins like an option.
+                # In one word: one in 64 of these ids begins with a dash, like an option.
                 *(f"--cluster-id={cluster}", "-c", str(self._file)),
             )
 
@@ -280,8 +276,8 @@ class Kafka(Broker):
 def run_java(
     libs: Path, *arguments: str, stdin: str | None = None, timeout_s: float = 60
 ) -> subprocess.CompletedProcess[str]:
-    """One of Kafka's command-line classes; `CalledProcessError` carries its output."""
-    # The serial collector and the first compiler only: half the start-up time of a short command.
+    """Run one of Kafka's command-line classes; `CalledProcessError` has its output."""
+    # Serial collector and first compiler only: this halves the start-up time of a short command.
     fast = ["-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel=1", "-Xshare:auto"]
     done = subprocess.run(
         ["java", *fast, "-cp", f"{libs}/*", *arguments],
@@ -297,12 +293,12 @@ def run_java(
     return done
 
 
-# ApiVersions v0, correlation id 7, client id null: the smallest question every broker answers.
+# ApiVersions v0, correlation id 7, client id null: the smallest request that every broker answers.
 _QUESTION = bytes.fromhex("0000000a 0012 0000 00000007 ffff")
 
 
 def answers(port: int, timeout_s: float = 2.0) -> bool:
-    """Whether a whole ApiVersions answer comes back, which is what "ready" means to a client."""
+    """True if a whole ApiVersions response comes back: then the broker is ready for clients."""
     try:
         with socket.create_connection((HOST, port), timeout_s) as peer:
             peer.sendall(_QUESTION)

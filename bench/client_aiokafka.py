@@ -29,7 +29,7 @@ async def send(job: Job, watch: Watch) -> Measured:
 
 
 async def send_batch(job: Job, watch: Watch) -> Measured:
-    """Batches that the application fills by itself, partition by partition."""
+    """Send batches that the application fills itself, partition by partition."""
     producer = await _producer(job)
     chunk = common.chunk_of_values(job.size)
     count = sent = 0

@@ -1,7 +1,7 @@
 """`python -m bench.client_child CLIENT CORE JOB`: one client, one method, one core, one process.
 
-Prints what it measured as JSON on its last line. A process each, because peak memory, imported
-modules and the heap of one client would be part of the next one's figures.
+Prints its figures as JSON on the last line. Each client has its own process, because peak memory,
+imported modules and the heap of one client would otherwise be part of the next one's figures.
 """
 
 from __future__ import annotations

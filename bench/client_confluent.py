@@ -12,7 +12,7 @@ _CONSUME_RECORDS = 10_000
 
 
 def produce(job: Job, watch: Watch) -> Measured:
-    """The loop of its documentation: `produce`, and `poll` now and then."""
+    """Produce as in its documentation: `produce`, and `poll` now and then."""
     producer = _producer(job)
     chunk = common.chunk_of_values(job.size)
     topic = job.topic
@@ -33,7 +33,7 @@ def produce(job: Job, watch: Watch) -> Measured:
 
 
 def produce_batch(job: Job, watch: Watch) -> Measured:
-    """A list of records a call: less documented, and the fastest it has."""
+    """Produce a list of records per call: less documented, and its fastest way."""
     producer = _producer(job)
     chunk = [{"value": value} for value in common.chunk_of_values(job.size)]
     topic = job.topic
@@ -44,7 +44,7 @@ def produce_batch(job: Job, watch: Watch) -> Measured:
         count += taken
         while taken < len(chunk):
             producer.poll(0.01)
-            # The queue was full: as many again as were refused, whichever those were.
+            # The queue was full: send as many again as were refused.
             more = producer.produce_batch(topic, chunk[taken:])
             taken += more
             count += more
@@ -54,7 +54,7 @@ def produce_batch(job: Job, watch: Watch) -> Measured:
 
 
 def consume(job: Job, watch: Watch) -> Measured:
-    """Lists of records: the fast one of its two ways to read."""
+    """Consume lists of records: the faster of its two ways to read."""
     consumer = _consumer(job)
     count = total = 0
     while not watch.running or watch.goes_on(count):
@@ -65,7 +65,7 @@ def consume(job: Job, watch: Watch) -> Measured:
             watch.start()
             continue
         for message in messages:
-            total += len(message.value())
+            total += len(message.value() or b"")
         count += len(messages)
     measured = watch.stop(count)
     consumer.close()
@@ -73,7 +73,7 @@ def consume(job: Job, watch: Watch) -> Measured:
 
 
 def poll(job: Job, watch: Watch) -> Measured:
-    """One record a call: the way of most programs."""
+    """Consume one record per call, as most programs do."""
     consumer = _consumer(job)
     count = total = 0
     while not watch.running or watch.goes_on(count):
@@ -81,7 +81,7 @@ def poll(job: Job, watch: Watch) -> Measured:
             message = consumer.poll(common.SILENCE_S)
             if message is None:
                 raise RuntimeError(f"no record for {common.SILENCE_S} s after {count}")
-            total += len(message.value())
+            total += len(message.value() or b"")
         if watch.running:
             count += common.CHUNK
         else:
@@ -124,7 +124,7 @@ def _consumer(job: Job) -> Consumer:
             "enable.auto.commit": False,
             "max.partition.fetch.bytes": common.PARTITION_FETCH_BYTES,
             "fetch.max.bytes": common.FETCH_BYTES,
-            # Left alone it pauses for a second at 100,000 queued records, now and then.
+            # With the default it sometimes pauses for a second at 100,000 queued records.
             "queued.min.messages": 1_000_000,
             "fetch.queue.backoff.ms": 10,
         }

@@ -1,7 +1,7 @@
-"""What every client is asked to do in the comparison, and how it is timed.
+"""The job of every client in the comparison, and how it is timed.
 
-All get the same: `acks=all` and idempotence, 5 ms of linger, batches of up to 128 KiB, 32 MiB to
-buffer where that can be told; fetches of up to 1 MiB a partition and 50 MiB in all.
+All have the same settings: `acks=all` and idempotence, 5 ms of linger, batches of up to 128 KiB, a
+buffer of 32 MiB if that can be set; fetches of up to 1 MiB per partition and 50 MiB in all.
 """
 
 from __future__ import annotations
@@ -20,9 +20,9 @@ PARTITION_FETCH_BYTES = 1 << 20
 FETCH_BYTES = 50 << 20
 PARTITIONS = 4
 CHUNK = 1_000
-"""Records between two looks at the clock: a look at each would be part of the figure."""
+"""Records between two looks at the clock: a look after each record would affect the figure."""
 SILENCE_S = 20.0
-"""So long without a record is an error."""
+"""This long without a record is an error."""
 _VALUES = 997
 
 
@@ -32,10 +32,10 @@ class Job:
     topic: str
     size: int
     codec: str
-    """none or lz4; only producers look at it."""
+    """none or lz4; only used by producers."""
     seconds: float
     limit: int
-    """At most so many records: to consume no more than there is."""
+    """The maximum number of records, so as not to consume more than there are."""
     method: str
 
 
@@ -44,9 +44,9 @@ class Measured:
     records: int
     seconds: float
     cpu_s: float
-    """Of all threads of the process, between the first record and the last."""
+    """CPU time of all threads of the process, between the first record and the last."""
     peak_rss_bytes: int
-    """Of the process from its start, the interpreter and all its modules included."""
+    """Peak memory of the process since its start, including the interpreter and all modules."""
 
     @property
     def per_s(self) -> float:
@@ -54,13 +54,13 @@ class Measured:
 
     @property
     def cpu_us(self) -> float:
-        """Microseconds of processor time a record, which is seconds a million records."""
+        """Microseconds of CPU time per record, which is seconds per million records."""
         return self.cpu_s / self.records * 1e6
 
 
 class Watch:
-    """Runs from `start`, which for consumers is the first delivery: groups of requests that find
-    the way to the data are not what is compared."""
+    """Runs from `start`, which for consumers is the first delivery: the requests that locate the
+    data are not compared."""
 
     def __init__(self, job: Job) -> None:
         self._seconds = job.seconds
@@ -89,7 +89,7 @@ Method = Callable[[Job, Watch], Measured]
 
 
 def values(size: int) -> list[bytes]:
-    """Records as services write them: JSON of different content, compressible about threefold."""
+    """Return records as services write them: JSON of varied content that compresses threefold."""
     dice = random.Random(size)
     return [_value(dice, size) for _ in range(_VALUES)]
 
@@ -105,7 +105,7 @@ def _value(dice: random.Random, size: int) -> bytes:
 
 
 def chunk_of_values(size: int) -> list[bytes]:
-    """`CHUNK` values, to walk over without an index."""
+    """Return `CHUNK` values, to iterate without an index."""
     some = values(size)
     return [some[number % len(some)] for number in range(CHUNK)]
 

@@ -1,7 +1,7 @@
-"""How much memory a producer takes that cannot get rid of its records.
+"""Measures the memory of a producer that cannot send its records.
 
-The broker stands still (SIGSTOP) once the producer knows its way; then records are given to it
-until its buffer is full. What the process has grown by is the price of `buffer_memory`.
+The broker is stopped (SIGSTOP) once the producer is connected; then records are passed to it until
+its buffer is full. The growth of the process is the cost of `buffer_memory`.
 
 `python -m bench.client_memory ADDRESS TOPIC PID METHOD` is the child process.
 """
@@ -61,7 +61,7 @@ def _rss_bytes() -> int:
 
 
 async def _fill(address: str, topic: str, pid: int, method: str) -> tuple[int, int]:
-    """Records that were taken before the buffer was full, and by how much this process grew."""
+    """Return the records accepted before the buffer was full, and the growth of this process."""
     import pyarrow as pa
 
     from ottla import BufferExhausted, Producer
@@ -92,7 +92,7 @@ async def _fill(address: str, topic: str, pid: int, method: str) -> tuple[int, i
 def main() -> int:
     address, topic, pid, method = sys.argv[1:]
     print(json.dumps(asyncio.run(_fill(address, topic, int(pid), method))), flush=True)
-    os._exit(0)  # without a goodbye: the broker would not hear it
+    os._exit(0)  # without closing: the stopped broker would not answer
 
 
 if __name__ == "__main__":

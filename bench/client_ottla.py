@@ -1,4 +1,4 @@
-"""Ottla's own client in the comparison: records one by one, in lists, and in columns."""
+"""Ottla's own client in the comparison: record by record, in lists, and in columns."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""The figures of the comparison of clients: rows for people, entries for machines."""
+"""The figures of the client comparison: a table for people, entries for machines."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ OURS = "ottla"
 PEERS = ("confluent-kafka", "kafka-python", "aiokafka")
 TARGETS = {"kafka-python": 5.0, "aiokafka": 2.0}
 COLUMNAR_CONSUME_PER_S = 2_000_000
-"""Of 100 B each, uncompressed; and no slower than confluent-kafka."""
+"""Records of 100 B each, uncompressed; and no slower than confluent-kafka."""
 
 
 class Row(NamedTuple):
@@ -24,7 +24,7 @@ class Row(NamedTuple):
     client: str
     method: str
     in_bulk: bool
-    """Many records a call. Ratios are to the peer's best way of the same kind."""
+    """True if a call handles many records. Ratios are to the peer's best way of the same kind."""
 
     @property
     def workload(self) -> str:
@@ -49,7 +49,7 @@ class ClientTable:
         return max(one.peak_rss_bytes for one in self._rounds[row]) / 1e6
 
     def ratios(self, row: Row, peer: str) -> tuple[float, float] | None:
-        """How many times as many records a second, and for the same processor time."""
+        """Return how many times as many records per second, and per CPU time."""
         others = [one for one in self._rounds if one[:3] == row[:3] and one.client == peer]
         others = [one for one in others if one.in_bulk == row.in_bulk] or others
         if not others:

@@ -1,9 +1,8 @@
-"""Clients side by side on Ottla's broker: ours, confluent-kafka, kafka-python and aiokafka.
+"""Clients side by side on Ottla's broker: Ottla's, confluent-kafka, kafka-python and aiokafka.
 
-One process and one core for the client, another core for the broker, the same settings for all (see
-client_job.py), each written as its own documentation advises. A peer with several ways to do it is
-measured in each, and ratios are to the best of them: of those that take or give many records a call
-if ours does, else of the others.
+The client has one process and one core, the broker another core; all clients have the same settings
+(see client_job.py), and each is used as its documentation advises. If a peer has several ways, each
+is measured. Ratios are to the best of the same kind: many records per call, or one.
 """
 
 from __future__ import annotations
@@ -73,7 +72,7 @@ CODECS = ("none", "lz4")
 
 def run(bench: Bench) -> None:
     for side in bench.sides:
-        side.close()  # nobody else on the two cores
+        side.close()  # nothing else may use the two cores
     table = ClientTable()
     with _pinned_broker(bench) as broker:
         for size in SIZES:
@@ -102,7 +101,7 @@ def _consume(bench: Bench, broker: Broker, table: ClientTable, size: int, codec:
     fill = Job(broker.address, topic, size, codec, FOREVER_S, filled, "produce_batch")
     _child(Entry("confluent", fill.method), fill)
     for entry in CONSUMERS:
-        # Not all of it: what comes before the first look at the clock is not counted.
+        # Not all of it: records before the first look at the clock are not counted.
         job = Job(
             broker.address, topic, size, codec, bench.pick(3, 6), filled * 8 // 10, entry.method
         )
@@ -132,8 +131,8 @@ def _child(entry: Entry, job: Job) -> Measured:
 
 @contextmanager
 def _pinned_broker(bench: Bench) -> Iterator[Broker]:
-    """A broker of its own, on a core of its own where there are two."""
-    # What was measured shall not fill the disk, or the page cache, for the next.
+    """Yield a separate broker, on its own core if there are two."""
+    # Deleted topics must not fill the disk or the page cache for the next measurement.
     broker = bench.sides[0].fresh({"log.segment.delete.delay.ms": "1000"})
     broker.start()
     try:

@@ -1,9 +1,9 @@
 """Three nodes beside three of Apache Kafka: replicated writes, fail-over, elections, metadata.
 
-Topics have three copies, `min.insync.replicas` is 2, producers wait for `acks=all`. Both sides have
-the same settings, also those that decide how soon a dead node is noticed (docs/cluster.md). All six
-processes share this machine with the client, so the figures compare, and are no measure of what
-three machines do.
+Topics have three replicas, `min.insync.replicas` is 2, producers use `acks=all`. Both sides have
+the same settings, also those that decide how soon a dead node is noticed (docs/cluster.md). All
+nodes share this machine with the client, so the figures are for comparison only and say nothing
+about three machines.
 """
 
 from __future__ import annotations
@@ -60,7 +60,7 @@ def _round(bench: Bench, libs: Path | None, work: Any, number: int) -> None:
 
 def _produce(trio: Trio, bench: Bench) -> list[Reading]:
     _create(trio, "replicated", PARTITIONS)
-    _send(trio, "replicated", 20_000)  # a JVM needs a while to show its best
+    _send(trio, "replicated", 20_000)  # a JVM needs a while to reach full speed
     count = bench.pick(50, 200) * 1_000_000 // SIZE
     cpu = trio.cpu_s()
     taken = _send(trio, "replicated", count)
@@ -74,7 +74,7 @@ def _produce(trio: Trio, bench: Bench) -> list[Reading]:
 
 
 def _send(trio: Trio, topic: str, count: int) -> float:
-    """Seconds from the first record handed over to the last one acknowledged."""
+    """Return the seconds from the first record sent to the last one acknowledged."""
     producer = Producer(
         {"bootstrap.servers": trio.address, "acks": "all", "enable.idempotence": True}
     )
@@ -92,7 +92,7 @@ def _send(trio: Trio, topic: str, count: int) -> float:
 
 
 def _latency(trio: Trio, bench: Bench) -> list[Reading]:
-    """At a modest rate, counted from when each request was due."""
+    """Measure latency at a modest rate, from when each request was due."""
     _create(trio, "paced", 1)
     leader = _leaders(trio, "paced")[0]
     frame = wire.produce_frame("paced", 0, wire.batch([bytes(SIZE)]))
@@ -120,7 +120,7 @@ def _latency(trio: Trio, bench: Bench) -> list[Reading]:
 
 
 class Pulse:
-    """A producer that writes to one partition all the time, and remembers when it heard back."""
+    """A producer that writes to one partition all the time, and keeps the times of the answers."""
 
     def __init__(self, trio: Trio, topic: str) -> None:
         self.heard: list[float] = []
@@ -154,12 +154,12 @@ class Pulse:
             self.heard.append(time.monotonic())
 
     def await_steady(self) -> None:
-        """Until it has heard back just now, so that what comes is a gap in something."""
+        """Wait until a write has just been answered, so that a gap can be measured."""
         began = time.monotonic()
         await_true(lambda: self.heard and self.heard[-1] > began, BACK_S, "writes are answered")
 
     def gap_around(self, moment: float) -> float:
-        """From the last word before to the first after."""
+        """Return the time from the last answer before the moment to the first after it."""
         await_true(lambda: self.heard and self.heard[-1] > moment + 0.5, BACK_S, "writes are back")
         heard = list(self.heard)
         return max(after - before for before, after in pairwise(heard) if after > moment)
@@ -235,7 +235,7 @@ def _admin(trio: Trio) -> AdminClient:
 
 
 def _create(trio: Trio, name: str, partitions: int) -> None:
-    """Return once every partition has a leader, and all copies are in sync."""
+    """Return once every partition has a leader and all replicas are in sync."""
     topic, admin = NewTopic(name, partitions, len(NODES)), _admin(trio)
     admin.create_topics([topic], request_timeout=120)[name].result(120)
     await_true(

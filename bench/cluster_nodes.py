@@ -1,4 +1,4 @@
-"""Three nodes of one kind on this machine, each broker and controller in one."""
+"""Three nodes of one kind on this machine, each a broker and controller."""
 
 from __future__ import annotations
 
@@ -14,13 +14,15 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 from bench.brokers import HOST, Broker, BrokerFailed, Kafka, Ottla, free_port, run_java
-from ottla.cli.nodes_folder import FAIL_OVER
+from ottla.cli.nodes.folder import FAIL_OVER
 from ottla.config.copies import copies
 
 NODES = (1, 2, 3)
-# A broker ends with the thread that started it: these threads stay.
+# A broker ends with the thread that started it, so these threads stay.
 _STARTERS = ThreadPoolExecutor(len(NODES))
-_CONSUMED = {
+_KAFKA = {
+    # Kafka notices a dead broker by the end of its session only; Ottla's nodes by its port, too.
+    "broker.session.timeout.ms": "1000",
     "share.coordinator.state.topic.replication.factor": "3",
     "share.coordinator.state.topic.min.isr": "2",
 }
@@ -77,27 +79,27 @@ class KafkaNode(Kafka):
     cluster = ""
 
     def prepare(self) -> None:
-        self.options = _CONSUMED | self.options
+        self.options = _KAFKA | self.options
         self._file.write_text(_settings(self))
         if not (self.data / "meta.properties").exists():
-            # In one word: one in 64 of these ids begins like an option.
+            # In one word: one in 64 of these ids begins with a dash, like an option.
             tool = ("kafka.tools.StorageTool", "format", f"--cluster-id={self.cluster}")
             run_java(self.libs, *tool, "-c", str(self._file))
 
 
 def start_together(nodes: Iterable[Broker]) -> None:
-    """None is ready before there is a majority."""
+    """Start nodes at the same time: none is ready before there is a majority."""
     for one in [_STARTERS.submit(node.start) for node in nodes]:
         one.result()
 
 
 class Trio:
-    """`with Trio(...) as trio:` three running nodes; what they leave behind is the caller's."""
+    """`with Trio(...) as trio:` runs three nodes; the caller removes their folders."""
 
     def __init__(
         self, folder: Path, libs: Path | None, options: Mapping[str, str] | None = None
     ) -> None:
-        """Kafka's if `libs` has its jars, else Ottla's."""
+        """Kafka's nodes if `libs` has its jars, else Ottla's."""
         self.name = "Ottla" if libs is None else "Kafka"
         cluster = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")
         self.nodes: dict[int, OttlaNode | KafkaNode] = {}
@@ -131,7 +133,7 @@ class Trio:
         start_together(self.nodes[number] for number in numbers)
 
     def stop(self, *numbers: int) -> None:
-        """At once, as for a restart of all."""
+        """Stop them at the same time, as for a restart of all."""
         for number in numbers:
             os.kill(self.nodes[number].pid, signal.SIGTERM)
         for number in numbers:
@@ -148,7 +150,7 @@ class Trio:
         return sum(node.rss_bytes() for node in self._running())
 
     def metadata_bytes(self) -> int:
-        """Of the log of the metadata and its snapshots, on one node."""
+        """Return the size of the metadata log and its snapshots on one node."""
         folder = self.nodes[1].data / "__cluster_metadata-0"
         files = [*folder.glob("*.log"), *folder.glob("*.checkpoint")]
         return sum(file.stat().st_size for file in files)

@@ -1,9 +1,9 @@
-"""Microseconds to encode and decode the messages that every produce and fetch pays for.
+"""Microseconds to encode and decode the messages of every produce and fetch.
 
     python bench/codec.py [SECONDS]
 
-For each the best of several runs, since what disturbs a run only makes it slower. Beside it kio,
-which decodes with native code and encodes with Python, on the same bytes in the same run.
+Each figure is the best of several runs, since disturbances only make a run slower. kio, which
+decodes with native code and encodes with Python, is measured on the same bytes in the same run.
 """
 
 from __future__ import annotations
@@ -154,7 +154,7 @@ def metadata_response() -> MetadataResponse:
 
 
 def best(function: Callable[[], Any], seconds: float) -> float:
-    """Microseconds a call."""
+    """Return microseconds per call."""
     timer = timeit.Timer(function)
     count, _ = timer.autorange()
     count = max(1, int(count * seconds / RUNS / 0.2))

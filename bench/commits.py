@@ -1,7 +1,8 @@
-"""Offset commits a second, of members in groups, with one partition in each commit.
+"""Offset commits per second, by group members, with one partition in each commit.
 
-Pipelined on one connection, which no client does but which shows the broker's own limit; one at a
-time, as a client that commits after every record; and one at a time from many groups at once.
+Measured in three ways: pipelined on one connection, which no client does but which shows the
+broker's own limit; one at a time, like a client that commits after every record; and one at a time
+from many groups at once.
 """
 
 from __future__ import annotations
@@ -24,7 +25,7 @@ WINDOW = 64
 GROUPS = 50
 PER_S_TARGET = 10_000.0
 CPU_US_TARGET = 1e6 / PER_S_TARGET
-"""So many a second on one core."""
+"""CPU time per commit at that rate on one core."""
 ROUND_TIMEOUT_S = 300.0
 
 
@@ -53,7 +54,7 @@ async def _bounded(broker: Broker, topic: str, seconds: float) -> list[Reading]:
             frame = _frame(groups[0].members[0])
             readings = await asyncio.to_thread(_pipelined, broker, frame, seconds)
             readings += await asyncio.to_thread(_one_at_a_time, broker, frame, seconds)
-            # Those groups that waited meanwhile are well within their session timeout.
+            # The groups that waited meanwhile are well within their session timeout.
             readings += await _at_once(broker, groups, seconds)
             for group in groups:
                 await group.leave(group.members)

@@ -1,10 +1,10 @@
-"""`python -m bench.compaction`: how fast a log is compacted, and what the broker feels of it.
+"""`python -m bench.compaction`: the speed of compaction, and its effect on the broker.
 
 Two measures. *Speed*: one log of `--megabytes`, each key written four times over, compacted by a
 child process as the broker does it; wall time, processor time and greatest memory. *Beside*: a
 broker whose topic is compacted while a client produces to another one at a fixed rate; latencies
-before and meanwhile. `--in-thread` runs the work inside the broker's process instead, to see what
-the child process is good for.
+before and meanwhile. `--in-thread` runs the work inside the broker's process instead, to show the
+benefit of the child process.
 """
 
 from __future__ import annotations
@@ -33,6 +33,11 @@ from confluent_kafka.admin import (
 from bench import wire
 from bench.brokers import Ottla
 from bench.requests import good_answer
+from ottla.broker.storage.cleaner.choice import assess
+from ottla.broker.storage.cleaner.job import Finished, Memory, RunLimits
+from ottla.broker.storage.cleaner.planning import plan_job
+from ottla.broker.storage.cleaner.worker import MODULE
+from ottla.broker.storage.log import Log
 from ottla.config.topic import TopicConfig
 from ottla.records.builder import build_batch
 from ottla.records.header import read_header
@@ -40,11 +45,6 @@ from ottla.records.record import Record
 from ottla.runtime.clock import SystemClock
 from ottla.runtime.os_disk import OsDisk
 from ottla.runtime.worker import ChildWorker
-from ottla.storage.cleaner.choice import assess
-from ottla.storage.cleaner.job import Finished, Memory, RunLimits
-from ottla.storage.cleaner.planning import plan_job
-from ottla.storage.cleaner.worker import MODULE
-from ottla.storage.log import Log
 
 BATCH_BYTES = 16_000
 WRITES_PER_KEY = 4
@@ -131,7 +131,7 @@ def dirty_log(folder: Path, total_bytes: int, record_bytes: int) -> Log:
 
 
 class InThread(Ottla):
-    """Compaction in a thread of the broker's own process."""
+    """Compacts in a thread of the broker's own process."""
 
     def command(self) -> list[str]:
         return [sys.executable, "-c", _IN_THREAD, *super().command()[1:]]
@@ -140,7 +140,7 @@ class InThread(Ottla):
 def measure_beside(
     folder: Path, megabytes: int, record_bytes: int, seconds: float, *, in_thread: bool
 ) -> dict[str, list[float]]:
-    """Sorted latencies in ms, before, while and after the log is compacted."""
+    """Return sorted latencies in ms, before, while and after the log is compacted."""
     segment_bytes = max(megabytes * 1_000_000 // 10, 1 << 20)
     options = {"log.cleaner.backoff.ms": "100", "log.segment.bytes": str(segment_bytes)}
     broker = (InThread if in_thread else Ottla)(folder / "broker", options)
@@ -179,7 +179,7 @@ def _fill(broker: Ottla, topic: str, total_bytes: int, record_bytes: int) -> Non
 
 
 def _latencies(broker: Ottla, until: Callable[[float], bool]) -> list[float]:
-    """Counted from when each request was due."""
+    """Return latencies, counted from when each request was due."""
     frame = wire.produce_frame("other", 0, wire.batch([bytes(1024)]))
     found: list[float] = []
     ended = threading.Event()

@@ -1,7 +1,7 @@
-"""Frames for the coordinators by hand: groups, offset commits, producer ids.
+"""Hand-made frames for the coordinators: groups, offset commits, producer ids.
 
-As in `wire`, from the protocol's documentation; the versions are the newest that name topics by
-their names. Groups speak the classic protocol.
+As in `wire`, they follow the protocol's documentation; the versions are the newest with topic names
+instead of ids. Groups use the classic protocol.
 """
 
 from __future__ import annotations
@@ -18,12 +18,12 @@ JOIN_GROUP, HEARTBEAT, LEAVE_GROUP, SYNC_GROUP = 11, 12, 13, 14
 LOADING, NOT_AVAILABLE, NOT_COORDINATOR = 14, 15, 16
 REBALANCE_IN_PROGRESS, MEMBER_ID_REQUIRED = 27, 79
 NOT_READY = (LOADING, NOT_AVAILABLE, NOT_COORDINATOR)
-"""What a broker answers for a while, before its coordinator has begun."""
+"""Errors that a broker returns for a while, before its coordinator is ready."""
 GROUP_KEY, TRANSACTION_KEY = 0, 1
 SESSION_TIMEOUT_MS, REBALANCE_TIMEOUT_MS = 45_000, 60_000
 READY_TIMEOUT_S = 30.0
 _NULL, _END = uvarint(0), b"\0"
-_ONE = uvarint(2)  # the length of an array of one
+_ONE = uvarint(2)  # the length of an array with one element
 _PROTOCOL = compact_text("consumer"), compact_text("range")
 
 
@@ -33,7 +33,7 @@ class Joined(NamedTuple):
     leader: bytes
     member: bytes
     members: list[bytes]
-    """The ids of everyone; only the leader is told."""
+    """The ids of all members; only the leader gets them."""
 
 
 def compact_bytes(data: bytes) -> bytes:
@@ -41,7 +41,7 @@ def compact_bytes(data: bytes) -> bytes:
 
 
 def subscription(topic: str) -> bytes:
-    """What a consumer tells the leader of its group: a wish for one topic, nothing owned."""
+    """Return what a consumer tells the leader of its group: it wants one topic and owns nothing."""
     return struct.pack(">hih", 1, 1, len(topic)) + topic.encode() + struct.pack(">ii", -1, 0)
 
 
@@ -100,7 +100,7 @@ def parse_join(answer: bytes) -> Joined:
 def sync_frame(
     group: str, generation: int, member: bytes, assignments: Sequence[tuple[bytes, bytes]]
 ) -> bytes:
-    """SyncGroup v5; everyone but the leader brings no assignments."""
+    """SyncGroup v5; only the leader sends assignments."""
     pairs = (compact_bytes(name) + compact_bytes(data) + _END for name, data in assignments)
     body = b"".join(
         (
@@ -113,7 +113,7 @@ def sync_frame(
 
 
 def parse_sync(answer: bytes) -> tuple[int, bytes]:
-    """The error and the assignment."""
+    """Return the error and the assignment."""
     reader = Reader(answer, 5 + 4)
     error = reader.take(">h")
     reader.compact()
@@ -133,7 +133,7 @@ def leave_frame(group: str, members: Sequence[bytes]) -> bytes:
 
 
 def parse_error(answer: bytes) -> int:
-    """The error of an answer that begins with it: Heartbeat, LeaveGroup, InitProducerId."""
+    """Return the error of a response that begins with it: Heartbeat, LeaveGroup, InitProducerId."""
     return Reader(answer, 5 + 4).take(">h")
 
 
@@ -162,19 +162,19 @@ def parse_commit(answer: bytes) -> int:
 
 
 def init_producer_id_frame() -> bytes:
-    """InitProducerId v4 of a producer that is idempotent and no more."""
+    """InitProducerId v4 of an idempotent producer without transactions."""
     body = _NULL + struct.pack(">iqh", 60_000, -1, -1) + _END
     return frame(INIT_PRODUCER_ID, 4, body, flexible=True)
 
 
 def parse_init_producer_id(answer: bytes) -> tuple[int, int]:
-    """The id and the epoch."""
+    """Return the id and the epoch."""
     reader = Reader(answer, 5 + 4 + 2)
     return reader.take(">q"), reader.take(">h")
 
 
 def ready_answer(peer: Peer, question: bytes, parse: Callable[[bytes], int]) -> bytes:
-    """The first answer without an error, where a coordinator may need a moment to begin."""
+    """Return the first response without an error: a coordinator may need a moment to start."""
     deadline = time.monotonic() + READY_TIMEOUT_S
     while True:
         answer = peer.ask(question)

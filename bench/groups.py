@@ -1,8 +1,9 @@
-"""A group of 200 members: how long until it is stable, first and after each change.
+"""A group of 200 members: the time until it is stable, first and after each change.
 
-Members beat at once after a change, where a consumer's next beat may be three seconds away: what
-is left is the brokers' part. The first join does wait for others, on either side, twice the three
-seconds of `group.initial.rebalance.delay.ms`; its processor time is that of the whole wait.
+Members send a heartbeat at once after a change, while a consumer's next one may be three seconds
+away: so only the broker's part is measured. The first join waits for other members, on either side,
+twice the three seconds of `group.initial.rebalance.delay.ms`; its CPU time is that of the whole
+wait.
 """
 
 from __future__ import annotations
@@ -61,7 +62,7 @@ async def _joins(broker: Broker, group: Group) -> list[Reading]:
 
 
 async def _rebalances(broker: Broker, group: Group, changes: int) -> list[Reading]:
-    """Members leave and come back, each time another."""
+    """Let members leave and come back, another one each time."""
     left_ms, joined_ms = [], []
     cpu = broker.cpu_s()
     for _ in range(changes):
@@ -72,7 +73,7 @@ async def _rebalances(broker: Broker, group: Group, changes: int) -> list[Readin
         left_ms.append((time.monotonic() - started) * 1e3)
         started = time.monotonic()
         await changed.introduce()
-        # In front: its join goes out before the others beat and so learn of it.
+        # In front: its join is sent before the others send a heartbeat and learn of it.
         group.members.insert(0, changed)
         await group.settle()
         joined_ms.append((time.monotonic() - started) * 1e3)

@@ -1,6 +1,6 @@
-"""What idempotence adds to the broker's cost of a batch: the same batches, with sequences or not.
+"""The cost of idempotence per batch on the broker: the same batches, with and without sequences.
 
-The two take turns within a round, so that whatever else the machine does hits both.
+The two take turns within a round, so that other load on the machine affects both.
 """
 
 from __future__ import annotations
@@ -70,7 +70,7 @@ class _Plain:
         self.offset += count
 
     def check(self) -> None:
-        """One more lies where it must if all before it were taken."""
+        """Check that one more batch gets the expected offset, so all before it were accepted."""
         produced = wire.parse_produce(self.peer.ask(self._frame()))
         if produced != (0, self.offset):
             raise RuntimeError(f"{produced} after {self.offset} batches")

@@ -1,6 +1,6 @@
 """Produce latency at a fixed, modest rate, counted from when each request was due.
 
-A request that waits behind a slow one is charged for the wait, as a real sender would feel it.
+The wait behind a slow request counts, as it does for a real sender.
 """
 
 from __future__ import annotations
@@ -48,5 +48,5 @@ def _round(broker: Broker, seconds: int) -> list[Reading]:
 
 
 def at_percent(ordered: list[float], percent: float) -> float:
-    """The value below which that share of an ordered list lies."""
+    """Return the value below which that share of an ordered list lies."""
     return ordered[min(len(ordered) - 1, int(len(ordered) * percent / 100))]

@@ -1,7 +1,7 @@
 """Members of classic groups on raw sockets, all in the event loop of one process.
 
-Each knows the least a consumer must: join with the id it was given, bring the assignments if it
-leads, beat, and come back when told that the group changes.
+Each does the minimum of a consumer: join with its member id, send the assignments if it is the
+leader, send heartbeats, and join again when the group rebalances.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ RETRY_INTERVAL_S = 0.05
 
 
 class Connection(asyncio.Protocol):
-    """One question at a time; the answer comes without its size."""
+    """Sends one request at a time; the response comes without its size."""
 
     def __init__(self) -> None:
         self._received = bytearray()
@@ -48,7 +48,7 @@ class Connection(asyncio.Protocol):
             self._waiter.set_exception(ConnectionError("the broker closed the connection"))
 
     async def ask(self, frame: bytes) -> bytes:
-        """No time limit here: whoever runs a scenario sets one for all of it."""
+        """Send a request. There is no timeout here: a scenario has one for all of it."""
         assert self._transport is not None
         if self._transport.is_closing():
             raise ConnectionError("the broker closed the connection")
@@ -70,7 +70,7 @@ class Member(Connection):
         self.assignment = b""
 
     async def follow(self) -> None:
-        """Take part until the group is stable again; beats tell when to come back."""
+        """Take part until the group is stable again; heartbeats tell when to rejoin."""
         while not self.group.stable.is_set():
             if self.generation < 0 or await self.beat():
                 await self.enter()
@@ -80,7 +80,7 @@ class Member(Connection):
                 pass
 
     async def beat(self) -> bool:
-        """Whether the group asks its members back."""
+        """Send a heartbeat; return True if the group rebalances."""
         frame = wire.heartbeat_frame(self.group.name, self.generation, self.id)
         code = wire.parse_error(await self.ask(frame))
         if code not in (0, wire.REBALANCE_IN_PROGRESS):
@@ -88,7 +88,7 @@ class Member(Connection):
         return code != 0
 
     async def enter(self) -> None:
-        """Join and sync, again where others came or left in between."""
+        """Join and sync, again if members came or left in between."""
         while True:
             joined = await self._join()
             shares = self.group.shares(joined.members) if joined.leader == self.id else []
@@ -102,7 +102,7 @@ class Member(Connection):
                 raise RuntimeError(f"a sync of {self.group.name} was answered with error {code}")
 
     async def introduce(self) -> None:
-        """Be given an id, which by itself does not disturb the group."""
+        """Get a member id, which by itself does not disturb the group."""
         joined = await self._try_join()
         if joined.error != wire.MEMBER_ID_REQUIRED:
             raise RuntimeError(f"a join without an id got error {joined.error}")
@@ -132,7 +132,7 @@ class Member(Connection):
 
 
 class Group:
-    """Stable once every member holds an assignment of one and the same new generation."""
+    """Stable once every member has an assignment of the same new generation."""
 
     def __init__(self, name: str, size: int, topic: str) -> None:
         self.name = name
@@ -148,7 +148,7 @@ class Group:
             await member.open(port)
 
     async def settle(self) -> None:
-        """Everyone joins, or comes back, until all hold an assignment."""
+        """Let everyone join, or rejoin, until all have an assignment."""
         self.stable.clear()
         self.first_answer_s = 0.0
         async with asyncio.TaskGroup() as tasks:
@@ -165,7 +165,7 @@ class Group:
             self.stable.set()
 
     def shares(self, members: list[bytes]) -> list[tuple[bytes, bytes]]:
-        """A partition for each."""
+        """Return an assignment with one partition for each member."""
         return [(name, wire.assignment(self.topic, place)) for place, name in enumerate(members)]
 
     async def leave(self, members: list[Member]) -> None:

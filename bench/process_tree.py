@@ -1,4 +1,4 @@
-"""A process and all it has started: a driver, its JVM and its Python workers."""
+"""A process and all processes it has started: a driver, its JVM and its Python workers."""
 
 from __future__ import annotations
 
@@ -9,13 +9,13 @@ _TICKS_PER_S = os.sysconf("SC_CLK_TCK")
 
 
 def cpu_s(root: int) -> float:
-    """User and system time of the tree so far, that of children which have ended included."""
+    """Return user and system time of the tree so far, including children that have ended."""
     stats = _stats()
     return sum(sum(map(int, stats[pid][11:15])) for pid in _tree(root, stats)) / _TICKS_PER_S
 
 
 def pids(root: int) -> list[int]:
-    """Those that run now."""
+    """Return those that run now."""
     return _tree(root, _stats())
 
 
@@ -32,7 +32,7 @@ def _tree(root: int, stats: dict[int, list[str]]) -> list[int]:
 
 
 def _stats() -> dict[int, list[str]]:
-    """By process, what `/proc` tells after its name: state, parent, ..."""
+    """Return, by process, the fields of `/proc/PID/stat` after the name: state, parent, ..."""
     found: dict[int, list[str]] = {}
     for name in filter(str.isdigit, os.listdir("/proc")):
         try:

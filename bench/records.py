@@ -1,7 +1,7 @@
-"""`python -m bench.records [SECONDS]`: what a record costs, compiled and in Python.
+"""`python -m bench.records [SECONDS]`: the cost of a record, compiled and in Python.
 
-Batches of 16 KB with records of `--value-bytes` and 16-byte keys. The best of several runs, since
-what disturbs a run only makes it slower.
+Batches of 16 KB with records of `--value-bytes` and 16-byte keys. Each figure is the best of
+several runs, since disturbances only make a run slower.
 """
 
 from __future__ import annotations
@@ -42,11 +42,11 @@ PURE = SimpleNamespace(
     KeyOffsets=key_offsets.KeyOffsets,
     copy_records=record_copy.copy_records,
 )
-"""The twin, under the engine's names."""
+"""The implementation in Python, under the engine's names."""
 
 
 class Sample:
-    """One batch, and the same as columns."""
+    """A batch, and the same records as columns."""
 
     def __init__(self, value_bytes: int, header_count: int) -> None:
         size = value_bytes + 30
@@ -90,7 +90,7 @@ def reading(side: Any, sample: Sample) -> Callable[[], object]:
 
 
 def columns(side: Any, sample: Sample) -> Callable[[], object]:
-    """As a consumer does it: many batches, then the columns are taken."""
+    """Add as a consumer does: many batches, then the columns are taken."""
     made = side.RecordColumns()
 
     def add() -> None:

@@ -1,6 +1,6 @@
-"""What one request costs the broker: frames built beforehand, sent by a client that does nothing.
+"""The broker's cost of one request: the client only sends frames that were built beforehand.
 
-With the client's work out of the way, the broker's processor time per request is what is left.
+Since the client does almost nothing, the figure is the broker's CPU time per request.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ def _requests(broker: Broker, count: int) -> list[Reading]:
         readings += _measured(
             broker, "produce 1 KB batch, one at a time", kilobyte, count // 4, 1, CPU_US_TARGET
         )
-        # The kilobyte batches lie behind the small ones; a limit of one byte yields one batch.
+        # The 1 KB batches lie after the small ones; a limit of one byte returns one batch.
         fetch = wire.fetch_frame(topic, 0, count + count // 2, max_bytes=1)
         readings += _measured(
             broker, "fetch of 1 KB, pipelined", fetch, count, WINDOW, CPU_US_TARGET
@@ -61,7 +61,7 @@ def _measured(
     taken, used = time.monotonic() - started, broker.cpu_s() - cpu
     return [
         Reading(f"{label}: requests", count / taken, "/s", less_is_better=False),
-        # The same figure is CPU seconds per million requests.
+        # The figure is also CPU seconds per million requests.
         Reading(f"{label}: broker CPU", used / count * 1e6, "us", target=target),
     ]
 
@@ -80,9 +80,9 @@ def exchange(
     answer_size: int,
     kept: bytearray | None = None,
 ) -> int:
-    """Send batches of `window` frames, never more than two ahead; the number of answers.
+    """Send batches of `window` frames, never more than two ahead; return the number of answers.
 
-    Every answer must have one size; `kept` takes them all, for a caller that checks them.
+    All answers must have the same size; `kept` collects them, for a caller that checks them.
     """
     buffer = memoryview(bytearray(1 << 20))
     receive = peer.socket.recv_into
@@ -108,7 +108,7 @@ def exchange(
 
 
 def good_answer(peer: wire.Peer, frame: bytes) -> bytes:
-    """The first answer without an error: a new topic may need a moment on the broker."""
+    """Return the first answer without an error: a new topic may need a moment on the broker."""
     parse = wire.parse_fetch if frame[5] == wire.FETCH else wire.parse_produce
     deadline = time.monotonic() + 10
     while True:
@@ -121,7 +121,7 @@ def good_answer(peer: wire.Peer, frame: bytes) -> bytes:
 
 
 def _reads(broker: Broker, gigabytes: int) -> list[Reading]:
-    """Megabyte fetches of data that lies in the page cache, read and thrown away."""
+    """Measure 1 MB fetches of data in the page cache; the client drops what it reads."""
     topic = new_topic(broker)
     try:
         batch = wire.produce_frame(topic, 0, wire.batch([bytes(1024)] * 1000))

@@ -22,11 +22,11 @@ class Reading(NamedTuple):
     unit: str
     less_is_better: bool = True
     target: float | None = None
-    """What issue and design ask of Ottla; at most this, or at least, by the sense of the unit."""
+    """The target for Ottla: a maximum, or a minimum if more is better."""
 
 
 class Section(Protocol):
-    """Figures that do not compare two brokers, and have a table of their own."""
+    """Figures that do not compare two brokers and have their own table."""
 
     def show(self, console: Console) -> None: ...
 
@@ -34,7 +34,7 @@ class Section(Protocol):
 
 
 class Results:
-    """Every reading of every round, by label and by the broker it belongs to."""
+    """Every reading of every round, by label and broker."""
 
     def __init__(self, *, quick: bool) -> None:
         self.quick = quick

@@ -1,8 +1,9 @@
-"""Start-up, memory, and what many partitions and many connections cost."""
+"""Start-up, memory, and the cost of many partitions and many connections."""
 
 from __future__ import annotations
 
 import time
+from functools import partial
 
 from confluent_kafka import Producer
 
@@ -34,9 +35,7 @@ def _startup(broker: Broker) -> list[Reading]:
 
 def run_partitions(bench: Bench) -> None:
     for count in (1000,) if bench.quick else (1, 1000, 5000):
-        bench.alternate_fresh(
-            f"{count} partitions", lambda broker, n=count: _partitions(broker, n), rounds=1
-        )
+        bench.alternate_fresh(f"{count} partitions", partial(_partitions, count=count), rounds=1)
 
 
 def _partitions(broker: Broker, count: int) -> list[Reading]:
@@ -51,7 +50,7 @@ def _partitions(broker: Broker, count: int) -> list[Reading]:
     if producer.flush(FILL_TIMEOUT_S):
         raise RuntimeError(f"{broker.name} did not acknowledge a record for each of {count}")
     filled_s = time.monotonic() - started
-    del producer  # or it complains about the restart
+    del producer  # otherwise it complains about the restart
     cpu = broker.cpu_s()
     time.sleep(2)
     idle = (broker.cpu_s() - cpu) / 2
@@ -107,7 +106,7 @@ def _connections(broker: Broker) -> list[Reading]:
 
 
 def run_memory(bench: Bench) -> None:
-    """The peak of the brokers that ran everything before; so it comes last."""
+    """Report the peak memory of the brokers that ran everything before; so it comes last."""
     for side in bench.sides:
         peak = side.lasting.peak_rss_bytes() / 1e6
         bench.results.add(side.name, [Reading("peak memory after the load", peak, "MB")])

@@ -14,9 +14,9 @@ Work = Callable[[Broker], list[Reading]]
 
 
 class Side:
-    """One of the two: makes brokers of its kind, and keeps one running from its first use on.
+    """One of the two sides: makes brokers of its kind, and keeps one running from its first use on.
 
-    The one that runs on is for all that is measured warm; a JVM needs a while to show its best.
+    That one is for all warm measurements; a JVM needs a while to reach full speed.
     """
 
     def __init__(self, name: str, folder: Path, make: MakeBroker) -> None:
@@ -27,7 +27,7 @@ class Side:
         self._lasting: Broker | None = None
 
     def fresh(self, options: Mapping[str, str] | None = None) -> Broker:
-        """A broker on an empty folder, not yet started; the caller removes it."""
+        """Return a broker with an empty folder, not yet started; the caller removes it."""
         return self._make(self._folder / f"{self.name}-{next(self._numbers)}", options)
 
     @property
@@ -60,7 +60,7 @@ class Bench:
         return quick if self.quick else full
 
     def alternate(self, title: str, work: Work, *, rounds: int, warm_up: int = 1) -> None:
-        """Rounds on the lasting brokers, in changing order; the warm-up's readings are dropped."""
+        """Run rounds on the lasting brokers, in changing order; the warm-up does not count."""
         for number in range(warm_up + rounds):
             for side in self.sides[:: 1 if number % 2 else -1]:
                 self.say(f"{title}: {side.name}, " + _round_name(number, warm_up, rounds))
@@ -69,7 +69,7 @@ class Bench:
                     self.results.add(side.name, readings)
 
     def alternate_fresh(self, title: str, work: Work, *, rounds: int) -> None:
-        """Rounds in which every broker starts on an empty folder, alone on the machine."""
+        """Run rounds in which every broker starts with an empty folder, alone on the machine."""
         for side in self.sides:
             side.close()
         for number in range(rounds):

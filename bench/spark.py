@@ -1,11 +1,11 @@
-"""Topics in Spark: our data source beside Spark's own Kafka connector, on Ottla's broker.
+"""Topics in Spark: Ottla's data source beside Spark's own Kafka connector, on Ottla's broker.
 
 One session in local[2] has both; they take turns on the same topics. Rows are read into Spark's
-`noop` sink, which takes every column of every row and throws it away. Ours writes exactly once, the
-connector, which knows no other way, at least once; ours is measured so, too.
+`noop` sink, which reads every column of every row and drops it. The connector can only write at
+least once; Ottla's source writes exactly once, and is measured at least once, too.
 
 The time of a stream is that of its batches. Its CPU time is that of the whole query with its start
-and end, some seconds of which have nothing to do with rows: they weigh on short rounds (--quick).
+and end, some seconds of which have nothing to do with rows: they matter in short rounds (--quick).
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ AT_LEAST_ONCE = {"deliveryGuarantee": "at-least-once"}
 
 def run(bench: Bench) -> None:
     for side in bench.sides:
-        side.close()  # nobody else on the two cores
+        side.close()  # nothing else may use the two cores
     table = SparkTable()
     bench.results.attach("spark", table)
     broker = bench.sides[0].fresh({"log.segment.delete.delay.ms": "1000"})
@@ -142,11 +142,10 @@ def _round(turn: _Round) -> None:
     for size in SIZES:
         rows = turn.rows(size)
         topic = _filled(turn.broker, rows, size)
-        no_slower = {"target": 1.0, "target_is_ratio": True}
         for form in turn.formats:
-            batch = Line(f"source, batch, {size} B", "rows/s", **no_slower)
+            batch = Line(f"source, batch, {size} B", "rows/s", target=1.0, target_is_ratio=True)
             turn.measure(batch, SparkJob("batch_read", form, topic, rows=rows))
-            stream = Line(f"source, stream, {size} B", "rows/s", **no_slower)
+            stream = Line(f"source, stream, {size} B", "rows/s", target=1.0, target_is_ratio=True)
             turn.measure(stream, SparkJob("stream_read", form, topic, rows=rows))
         _writes(turn, topic, rows, size)
         delete(turn.broker, topic)

@@ -12,6 +12,7 @@ import sys
 import time
 from collections.abc import Callable
 from dataclasses import asdict
+from typing import Any
 
 from pyspark.sql import DataFrame, SparkSession
 from pyspark.sql.streaming import StreamingQuery
@@ -22,6 +23,9 @@ from ottla.blocking import Producer
 from ottla.spark import spark_session
 
 QUERY_TIMEOUT_S = 300
+
+Measured = tuple[int, float, list[int]]
+"""Rows, seconds, and the milliseconds of each micro-batch."""
 
 
 class Jobs:
@@ -36,40 +40,40 @@ class Jobs:
         rows, seconds, batch_ms = getattr(self, f"_{job.kind}")(job)
         return SparkDone(rows, seconds, process_tree.cpu_s(os.getpid()) - before, batch_ms)
 
-    # Jobs: how many rows, in how many seconds, in micro-batches of how many milliseconds each.
+    # Jobs return the rows, the seconds, and the milliseconds of each micro-batch.
 
-    def _batch_read(self, job: SparkJob) -> tuple[int, float, list[int]]:
+    def _batch_read(self, job: SparkJob) -> Measured:
         rows = self._options(self._spark.read.format(job.format), job.source).load()
         return job.rows, _timed(rows.write.format("noop").mode("overwrite").save), []
 
-    def _stream_read(self, job: SparkJob) -> tuple[int, float, list[int]]:
+    def _stream_read(self, job: SparkJob) -> Measured:
         return self._stream(job, lambda rows: rows.writeStream.format("noop"))
 
-    def _batch_write(self, job: SparkJob) -> tuple[int, float, list[int]]:
+    def _batch_write(self, job: SparkJob) -> Measured:
         value = f"rpad(cast(id as string), {job.size}, 'abcdefghijklmnopqrstuvwxyz')"
         rows = self._spark.range(0, job.rows, 1, 2).selectExpr(f"{value} AS value")
         return job.rows, _timed(self._sink(rows.write, job).save), []
 
-    def _copy(self, job: SparkJob) -> tuple[int, float, list[int]]:
+    def _copy(self, job: SparkJob) -> Measured:
         return self._stream(job, lambda rows: self._sink(rows.select("value").writeStream, job))
 
-    def _trickle_read(self, job: SparkJob) -> tuple[int, float, list[int]]:
+    def _trickle_read(self, job: SparkJob) -> Measured:
         return self._trickle(job, lambda rows: rows.writeStream.format("noop"))
 
-    def _trickle_copy(self, job: SparkJob) -> tuple[int, float, list[int]]:
+    def _trickle_copy(self, job: SparkJob) -> Measured:
         return self._trickle(job, lambda rows: self._sink(rows.select("value").writeStream, job))
 
-    # Parts of them.
+    # Their parts.
 
-    def _stream(self, job: SparkJob, sink: Callable[[DataFrame], object]) -> tuple:
+    def _stream(self, job: SparkJob, sink: Callable[[DataFrame], Any]) -> Measured:
         query = self._start(job, sink, availableNow=True)
         if not query.awaitTermination(QUERY_TIMEOUT_S):
             raise TimeoutError(f"{job} did not end within {QUERY_TIMEOUT_S} s")
         rows, batch_ms = _progress(query)
         return rows, sum(batch_ms) / 1000, batch_ms
 
-    def _trickle(self, job: SparkJob, sink: Callable[[DataFrame], object]) -> tuple:
-        """`rows` micro-batches of one record each."""
+    def _trickle(self, job: SparkJob, sink: Callable[[DataFrame], Any]) -> Measured:
+        """Run `rows` micro-batches of one record each."""
         query = self._start(job, sink, processingTime="0 seconds")
         with Producer(bootstrap_servers=self._address, linger_ms=0) as producer:
             query.processAllAvailable()
@@ -81,17 +85,20 @@ class Jobs:
         return rows, sum(batch_ms) / 1000, batch_ms
 
     def _start(
-        self, job: SparkJob, sink: Callable[[DataFrame], object], **trigger
+        self, job: SparkJob, sink: Callable[[DataFrame], Any], **trigger: Any
     ) -> StreamingQuery:
         rows = self._options(self._spark.readStream.format(job.format), job.source)
         writer = sink(rows.option("startingOffsets", "earliest").load())
         place = f"{self._folder}/checkpoint-{next(self._numbers)}"
-        return writer.option("checkpointLocation", place).trigger(**trigger).start()
+        query: StreamingQuery = (
+            writer.option("checkpointLocation", place).trigger(**trigger).start()
+        )
+        return query
 
-    def _options(self, reader, topic: str):
+    def _options(self, reader: Any, topic: str) -> Any:
         return reader.option("kafka.bootstrap.servers", self._address).option("subscribe", topic)
 
-    def _sink(self, writer, job: SparkJob):
+    def _sink(self, writer: Any, job: SparkJob) -> Any:
         writer = writer.format(job.format).option("kafka.bootstrap.servers", self._address)
         writer = writer.options(topic=job.target, **job.options)
         return writer.mode("append") if hasattr(writer, "mode") else writer

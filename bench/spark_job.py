@@ -1,4 +1,4 @@
-"""What Spark is asked to do in the comparison of data sources, and what it answers."""
+"""A job for Spark in the comparison of data sources, and its result."""
 
 from __future__ import annotations
 
@@ -18,7 +18,7 @@ class SparkJob:
     rows: int = 0
     size: int = 0
     options: dict[str, str] = field(default_factory=dict)
-    """Of the sink."""
+    """Options of the sink."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,6 +26,6 @@ class SparkDone:
     rows: int
     seconds: float
     cpu_s: float
-    """Of the driver, its JVM and all Python workers."""
+    """CPU time of the driver, its JVM and all Python workers."""
     batch_ms: list[int] = field(default_factory=list)
-    """How long each micro-batch took, if it is about them."""
+    """The duration of each micro-batch, if the job measures them."""

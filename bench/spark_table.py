@@ -1,4 +1,4 @@
-"""The figures of the comparison of Spark's data sources: rows for people, entries for machines."""
+"""The figures of the data source comparison in Spark: a table for people, entries for machines."""
 
 from __future__ import annotations
 
@@ -11,9 +11,9 @@ from rich.table import Table
 
 class Figure(NamedTuple):
     per_s: float
-    """Rows; 0 where it is about micro-batches."""
+    """Rows per second; 0 if micro-batches are measured."""
     spark_cpu_us: float
-    """Of driver, JVM and Python workers, a row."""
+    """CPU time of driver, JVM and Python workers per row."""
     broker_cpu_us: float
     batch_ms: float
     """The median micro-batch."""
@@ -24,7 +24,7 @@ class Line(NamedTuple):
     unit: str
     """rows/s, or ms."""
     target: float | None = None
-    """What ours shall reach, in that unit; whether it is the ratio is in `target_is_ratio`."""
+    """The target for Ottla in that unit, or as a ratio if `target_is_ratio`."""
     target_is_ratio: bool = False
 
 

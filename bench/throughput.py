@@ -1,8 +1,9 @@
-"""Megabytes and records a second through confluent-kafka with its default settings."""
+"""Megabytes and records per second through confluent-kafka with its default settings."""
 
 from __future__ import annotations
 
 import time
+from functools import partial
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer, Producer, TopicPartition
 
@@ -24,7 +25,7 @@ def run(bench: Bench) -> None:
             first = (size, partitions) == (SIZES[0], PARTITIONS[0])
             bench.alternate(
                 f"throughput, {size} B, {partitions} partition(s)",
-                lambda broker, s=size, p=partitions, m=megabytes: _round(broker, s, p, m),
+                partial(_round, size=size, partitions=partitions, megabytes=megabytes),
                 rounds=bench.pick(1, 3),
                 warm_up=int(first),
             )
@@ -55,7 +56,7 @@ def _round(broker: Broker, size: int, partitions: int, megabytes: int) -> list[R
 
 
 def _produce(broker: Broker, topic: str, size: int, partitions: int, count: int) -> float:
-    """Seconds from the first record handed over to the last one acknowledged."""
+    """Return the seconds from the first record sent to the last one acknowledged."""
     producer = Producer({"bootstrap.servers": broker.address})
     value = bytes(range(256)) * (size // 256 + 1)
     messages = [
@@ -75,13 +76,13 @@ def _produce(broker: Broker, topic: str, size: int, partitions: int, count: int)
 
 
 def _consume(broker: Broker, topic: str, partitions: int, count: int) -> float:
-    """Seconds from the first record to the last: a client takes half a second to begin."""
+    """Return the seconds from the first record to the last: starting takes half a second."""
     consumer = Consumer(
         {
             "bootstrap.servers": broker.address,
             "group.id": "bench",
             "enable.auto.commit": False,
-            # Left alone it pauses for a second at 100,000 queued records, now and then.
+            # With the default it sometimes pauses for a second at 100,000 queued records.
             "queued.min.messages": 1_000_000,
             "fetch.queue.backoff.ms": 10,
         }

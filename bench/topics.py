@@ -1,4 +1,4 @@
-"""Topics for a measurement, made through the same admin client on both sides."""
+"""Topics for a measurement, created through the same admin client on both sides."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _NUMBERS = itertools.count()
 
 
 def _admin(broker: Broker) -> AdminClient:
-    # Warnings only: it tells of every event it throws away when it ends.
+    # Only warnings: it logs every event it drops when it ends.
     return AdminClient({"bootstrap.servers": broker.address, "log_level": 4})
 
 
@@ -26,7 +26,7 @@ def new_topic(broker: Broker, partitions: int = 1) -> str:
 
 
 def create(broker: Broker, name: str, partitions: int) -> None:
-    """Return once every partition has a leader that is told to clients."""
+    """Return once clients see a leader of every partition."""
     admin = _admin(broker)
     admin.create_topics([NewTopic(name, partitions)], request_timeout=60)[name].result(60)
     deadline = time.monotonic() + 60
@@ -39,7 +39,7 @@ def create(broker: Broker, name: str, partitions: int) -> None:
 
 
 def delete(broker: Broker, name: str) -> None:
-    """Best effort: the folder goes with the broker anyway."""
+    """Best effort: the folder is removed with the broker anyway."""
     admin = _admin(broker)
     try:
         admin.delete_topics([name])[name].result(30)

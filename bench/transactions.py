@@ -1,6 +1,6 @@
-"""Transactions a second through confluent-kafka with its default settings.
+"""Transactions per second through confluent-kafka with its default settings.
 
-Ten records of 100 B to one partition, then the commit; each producer has a partition of its own.
+Each sends ten records of 100 B to one partition, then commits; each producer has its own partition.
 """
 
 from __future__ import annotations
@@ -8,6 +8,7 @@ from __future__ import annotations
 import threading
 import time
 import uuid
+from functools import partial
 
 from confluent_kafka import IsolationLevel, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, OffsetSpec
@@ -29,7 +30,7 @@ def run(bench: Bench) -> None:
     for producers in PRODUCERS:
         bench.alternate(
             f"transactions, {producers} producer(s)",
-            lambda broker, n=producers: _round(broker, n, seconds),
+            partial(_round, producers=producers, seconds=seconds),
             rounds=bench.pick(1, 3),
         )
 
@@ -60,7 +61,7 @@ def _round(broker: Broker, producers: int, seconds: float) -> list[Reading]:
 
 
 class _Worker:
-    """A producer with a thread, since a commit waits for its answer."""
+    """A producer with a thread, since a commit blocks until it is answered."""
 
     def __init__(self, broker: Broker, topic: str, partition: int) -> None:
         self.topic = topic
@@ -108,14 +109,14 @@ class _Worker:
 
 
 def _await_committed(broker: Broker, topic: str, worker: _Worker) -> None:
-    """Every record and one marker for each transaction are there, and none is still open."""
+    """Wait until every record and one marker per transaction are there, and none is open."""
     expected = (len(worker.times_ms) + 1) * (RECORDS + 1)
     admin = AdminClient({"bootstrap.servers": broker.address, "log_level": 4})
     place = TopicPartition(topic, worker.partition)
     deadline = time.monotonic() + DEADLINE_S
     while True:
         found = admin.list_offsets(
-            {place: OffsetSpec.latest()},
+            {place: OffsetSpec.latest()},  # type: ignore[no-untyped-call]
             isolation_level=IsolationLevel.READ_COMMITTED,
             request_timeout=30,
         )

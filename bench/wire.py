@@ -1,7 +1,7 @@
-"""Kafka's wire and batch formats by hand, from the protocol's documentation and nothing of ours.
+"""Kafka's wire and batch formats, written from the protocol's documentation without Ottla's code.
 
-The bench sends frames built beforehand, so that the client costs next to nothing; the tests of
-faults and files use it as the second opinion on what our own codec and storage do.
+The bench sends frames built beforehand, so that the client costs almost nothing; the tests of
+faults and files use it to check Ottla's own codec and storage.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ _BATCH = struct.Struct(">qiibIhiqqqhii")
 
 
 def varint(value: int) -> bytes:
-    """Zig-zag, as inside a record."""
+    """Encode with zig-zag, as inside a record."""
     return uvarint((value << 1) ^ (value >> 63))
 
 
@@ -56,9 +56,9 @@ def batch(
     timestamp_ms: int | None = None,
     producer: tuple[int, int, int] = (-1, -1, -1),
 ) -> bytes:
-    """A record batch; `payload` stands in for the records (compressed, or wrong on purpose).
+    """Return a record batch; `payload` replaces the records (compressed, or wrong on purpose).
 
-    `producer` is the id, the epoch and the first sequence of an idempotent one.
+    `producer` is the id, the epoch and the first sequence of an idempotent producer.
     """
     if payload is None:
         payload = b"".join(record(value, index) for index, value in enumerate(values))
@@ -94,7 +94,7 @@ def api_versions_frame(correlation: int = 1) -> bytes:
 
 
 def metadata_frame(topics: Sequence[str] | None, correlation: int = 1) -> bytes:
-    """Metadata v4, without the wish to create what does not exist."""
+    """Metadata v4, without creating missing topics."""
     if topics is None:
         body = struct.pack(">i", -1)
     else:
@@ -137,7 +137,7 @@ def fetch_frame(
             *(uvarint(2), compact_text(topic), uvarint(2)),
             struct.pack(">iiqiqi", partition, -1, offset, -1, -1, max_bytes),
             b"\0\0",
-            uvarint(1),  # nothing forgotten
+            uvarint(1),  # no forgotten topics
             uvarint(1),  # rack ""
             b"\0",
         )
@@ -157,7 +157,7 @@ class Fetched(NamedTuple):
 
 
 class Reader:
-    """Walks an answer field by field."""
+    """Reads a response field by field."""
 
     def __init__(self, data: bytes, position: int) -> None:
         self.data = data
@@ -186,7 +186,7 @@ class Reader:
 
 
 def parse_produce(answer: bytes) -> Produced:
-    """The one partition of a Produce v12 answer (without its size)."""
+    """Parse the one partition of a Produce v12 response (without its size)."""
     reader = Reader(answer, 5)
     reader.uvarint()
     reader.compact()
@@ -196,7 +196,7 @@ def parse_produce(answer: bytes) -> Produced:
 
 
 def parse_fetch(answer: bytes) -> Fetched:
-    """The one partition of a Fetch v12 answer (without its size)."""
+    """Parse the one partition of a Fetch v12 response (without its size)."""
     reader = Reader(answer, 5 + 4 + 2 + 4)
     reader.uvarint()
     reader.compact()
@@ -222,7 +222,7 @@ class Peer:
         self.socket.sendall(data)
 
     def receive(self) -> bytes | None:
-        """The next answer without its size, or None if the broker closed the connection."""
+        """Return the next response without its size, or None if the broker hung up."""
         head = self._exactly(4)
         if head is None:
             return None

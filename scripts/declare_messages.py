@@ -3,8 +3,8 @@
     python scripts/declare_messages.py FOLDER_OR_JAR... [--into src/ottla/protocol]
 
 Takes the facts of each definition (names, types, versions, nullability, tags, defaults) and writes
-them in the notation of `ottla.protocol.schema`. Run once for a new release of Kafka; the result is
-ordinary source that people read and edit, so look at the difference before you commit it.
+them in the notation of `ottla.protocol.schema`. Run it once for a new release of Kafka; the result
+is ordinary source that people read and edit, so check the diff before you commit it.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ PLAIN = {
     "records": ("batches", "Records"),
 }
 
-# Messages that are neither of an API, nor of the metadata log, nor of a coordinator.
+# Messages that belong neither to an API, nor to the metadata log, nor to a coordinator.
 PACKAGE_BY_NAME = {
     "LeaderChangeMessage": "control_records",
     "SnapshotHeaderRecord": "control_records",
@@ -106,7 +106,7 @@ def snake(name: str) -> str:
 
 
 def module_of(definition: Definition) -> tuple[str, str]:
-    """(package, module) of a definition; request and response share one, key and value too."""
+    """Return (package, module); request and response share one, as do key and value."""
     name, kind = definition["name"], definition["type"]
     if kind in ("request", "response"):
         return "messages", snake(re.sub("(Request|Response)$", "", name))
@@ -162,7 +162,7 @@ class ModuleWriter:
 
 
 class Scope:
-    """One message being written: its fields, and the structs they brought to light."""
+    """The message being written: its fields, and the structs that they use."""
 
     def __init__(self, module: ModuleWriter, definition: Definition, valid: Range) -> None:
         self.module = module
@@ -172,7 +172,7 @@ class Scope:
         self.structs: list[str] = []
 
     def fields(self, fields: list[Definition], around: Range) -> list[str]:
-        """Lines for those fields that exist in some version of what is around them."""
+        """Return lines for the fields that exist in some version of what is around them."""
         lines = []
         for field in fields:
             versions = clip(field_range(field), around)
@@ -222,9 +222,9 @@ class Scope:
             yield "ignorable=True"
 
     def struct(self, name: str, field: Definition, versions: Range) -> str:
-        """Write the struct of this field, unless it is there already; the name it goes by.
+        """Write the struct of this field, unless it exists already; return its name.
 
-        What several fields share is written for all versions of the message.
+        A struct that several fields share is written for all versions of the message.
         """
         entry = field if "fields" in field else self.common[name]
         around = versions if "fields" in field else self.valid
@@ -241,7 +241,7 @@ class Scope:
 
 
 def ambiguous_names(definitions: list[Definition]) -> set[str]:
-    """Names that request and response both use, for different structs."""
+    """Return names that request and response use for different structs."""
     seen: dict[str, str] = {}
     ambiguous: set[str] = set()
 
@@ -272,9 +272,9 @@ def fields_without_words(fields: list[Definition]) -> list[Definition]:
 
 
 def default_text(field: Definition) -> str | None:
-    """The default as Python source; None if it is the zero of its type.
+    """Return the default as Python source; None if it is the zero of its type.
 
-    A JSON null is no default at all in Kafka's reading; the string "null" is.
+    To Kafka a JSON null is no default; the string "null" is one.
     """
     default = field.get("default")
     kind = field["type"]
@@ -300,7 +300,7 @@ def parse_range(text: str) -> Range:
 
 
 def field_range(field: Definition) -> Range:
-    """A field that only says where it is tagged exists just there."""
+    """Return the versions of a field; one that only has tagged versions exists just there."""
     return parse_range(field.get("versions") or field["taggedVersions"])
 
 
@@ -320,7 +320,7 @@ def class_text(head: str, lines: list[str]) -> str:
 
 
 def isort_key(name: str) -> tuple[bool, str, int]:
-    """Classes first, numbers inside names by value, as the linter sorts imports."""
+    """Sort classes first, and numbers inside names by value, as the linter sorts imports."""
     word = name.rstrip("0123456789")
     return not name[0].isupper(), word, int(name[len(word) :] or 0)
 

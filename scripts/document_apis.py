@@ -2,8 +2,8 @@
 
 from pathlib import Path
 
+from ottla.broker.server.contract import SERVED
 from ottla.protocol.apis import api
-from ottla.server.dispatch import SERVED
 
 PAGE = Path(__file__).parents[1] / "docs" / "compatibility.md"
 BEGIN, END = "<!-- begin apis -->\n", "<!-- end apis -->"

@@ -3,14 +3,12 @@
 `python scripts/document_client_settings.py` rewrites the page.
 """
 
-import ast
-import inspect
-import textwrap
 from dataclasses import MISSING, fields
 from pathlib import Path
 
 from ottla.client.settings.common import ClientSettings
 from ottla.client.settings.consumer import ConsumerSettings
+from ottla.client.settings.documentation import meanings
 from ottla.client.settings.producer import ProducerSettings
 
 PAGE = Path(__file__).parents[1] / "docs" / "clients" / "settings.md"
@@ -50,14 +48,18 @@ def render() -> str:
 
 
 def section(title: str, kind: type, leave_out: set[str]) -> str:
-    meanings = docs(kind)
+    known = meanings(kind)
     rows = [f"## {title}\n", "| Setting | Default | Meaning |", "|---|---|---|"]
-    for field in fields(kind):  # type: ignore[arg-type]
+    for field in fields(kind):
         if field.name in leave_out:
             continue
         assert field.default is not MISSING, field.name
-        rows.append(f"| `{field.name}` | {shown(field.default)} | {meanings[field.name]} |")
+        rows.append(f"| `{field.name}` | {shown(field.default)} | {cell(known[field.name])} |")
     return "\n".join(rows) + "\n"
+
+
+def cell(text: str) -> str:
+    return text.replace("|", "\\|")
 
 
 def shown(default: object) -> str:
@@ -68,21 +70,6 @@ def shown(default: object) -> str:
     if isinstance(default, tuple):
         return f"`[{', '.join(map(repr, default))}]`" if default else "none"
     return f"`{default}`"
-
-
-def docs(kind: type) -> dict[str, str]:
-    """The text below each field, which Python itself throws away."""
-    (body,) = ast.parse(textwrap.dedent(inspect.getsource(kind))).body
-    assert isinstance(body, ast.ClassDef)
-    found: dict[str, str] = {}
-    for field, text in zip(body.body, body.body[1:], strict=False):
-        match field, text:
-            case (
-                ast.AnnAssign(target=ast.Name(id=name)),
-                ast.Expr(value=ast.Constant(value=str(words))),
-            ):
-                found[name] = " ".join(words.split()).replace("|", "\\|")
-    return found
 
 
 if __name__ == "__main__":

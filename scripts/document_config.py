@@ -1,7 +1,7 @@
 """Writes the tables of docs/configuration.md from the declarations of the keys.
 
-`python scripts/document_config.py` rewrites what stands between the markers; the words around them
-are written by hand.
+`python scripts/document_config.py` rewrites the tables between the markers; the text around them is
+written by hand.
 """
 
 from collections.abc import Iterable
@@ -26,7 +26,7 @@ def main() -> None:
 
 
 def render(page: str) -> str:
-    """The page with its tables as they should be."""
+    """Return the page with new tables."""
     for name, table in tables().items():
         begin, end = f"<!-- begin {name} -->\n", f"<!-- end {name} -->"
         before, _, rest = page.partition(begin)
@@ -77,7 +77,7 @@ def topic_table(keys: Iterable[ConfigKey]) -> str:
 
 def default(key: ConfigKey) -> str:
     text = key.default_text
-    if text is None and key.name not in BROKER_SYNONYMS:  # a node alone answers for itself
+    if text is None and key.name not in BROKER_SYNONYMS:  # the value of a single node
         text = value_text(ALONE.get(key.name))
     return "" if text is None else f"`{text}`" if text else "empty"
 

@@ -1,7 +1,7 @@
 """Put Apache Kafka's jars into the user's cache and print the folder.
 
-The tests read our files with Kafka's own tools and the bench measures side by side with it. Both go
-on without: where neither Java nor Maven is to be had, this says so and exits with 1.
+The tests read Ottla's files with Kafka's own tools, and the bench measures side by side with Kafka.
+Both also run without the jars: if Java or Maven is missing, this script says so and exits with 1.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
 """Put the jars of Spark's own Kafka connector into the user's cache and print the folder.
 
-A test runs that connector against our broker and the bench measures our data source side by side
-with it. Both go on without: where neither Java nor Maven is to be had, this says so and exits
-with 1.
+A test runs that connector against Ottla's broker, and the bench measures Ottla's data source beside
+it. Both also run without the jars: if Java or Maven is missing, this script says so and exits with
+1.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ import sys
 from maven_jars import JarSet
 
 VERSION = "4.2.0"
-"""The newest there is; it runs on Spark 4.3, too."""
+"""The newest version; it also runs on Spark 4.3."""
 JARS = JarSet(
     title=f"Spark's Kafka connector {VERSION}",
     folder=f"spark-kafka-{VERSION}",
@@ -23,7 +23,7 @@ JARS = JarSet(
         "org.apache.kafka:kafka-clients:3.9.2",
         "org.apache.commons:commons-pool2:2.13.1",
     ),
-    # What else they depend on is part of every PySpark.
+    # PySpark contains their other dependencies.
     alone=True,
 )
 find, fetch = JARS.find, JARS.fetch

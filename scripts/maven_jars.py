@@ -1,7 +1,6 @@
-"""Jars from Maven Central in the user's cache: fetched once, found again by whoever needs them.
+"""Jars from Maven Central in the user's cache: fetched once, then found there.
 
-Tests and bench use them and go on without: where neither Java nor Maven is to be had, `fetch` says
-what is missing.
+Tests and bench use them, and also run without: if Java or Maven is missing, `fetch` says so.
 """
 
 from __future__ import annotations
@@ -36,17 +35,17 @@ ALONE = (
 
 @dataclass(frozen=True)
 class JarSet:
-    """What to fetch, and where it is kept."""
+    """The jars to fetch, and where they are kept."""
 
     title: str
     folder: str
-    """Below the cache of this project."""
+    """Below this project's cache folder."""
     variable: str
     """The environment variable that names a folder of jars to use instead."""
     wanted: tuple[str, ...]
-    """`group:artifact:version`; the first is the one whose presence stands for all."""
+    """`group:artifact:version`; the first one's presence stands for all."""
     alone: bool = False
-    """Whether to leave out what these depend on."""
+    """True to leave out their dependencies."""
 
     @property
     def cache(self) -> Path:
@@ -54,14 +53,14 @@ class JarSet:
         return Path(base) / "ottla" / self.folder
 
     def find(self) -> Path | None:
-        """The folder that the environment names or that an earlier fetch left, if any."""
+        """Return the folder that the environment names or that an earlier fetch left, if any."""
         named = os.environ.get(self.variable)
         if named:
             return Path(named)
         return self.cache if self._is_whole(self.cache) else None
 
     def fetch(self) -> Path:
-        """The folder of jars, downloaded if need be; `RuntimeError` says what is missing."""
+        """Return the folder of jars, downloaded if needed; `RuntimeError` says what is missing."""
         found = self.find()
         if found is not None:
             return found
@@ -71,7 +70,7 @@ class JarSet:
         self.cache.parent.mkdir(parents=True, exist_ok=True)
         with tempfile.TemporaryDirectory(dir=self.cache.parent) as scratch:
             self._download(Path(scratch))
-            # A rename, so that a fetch cut short never looks like a whole set of jars.
+            # A rename, so that an interrupted fetch never looks complete.
             shutil.rmtree(self.cache, ignore_errors=True)
             (Path(scratch) / "libs").rename(self.cache)
         return self.cache

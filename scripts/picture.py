@@ -1,7 +1,7 @@
-"""Makes docs/images/running.svg and demo.svg: real sessions, as a terminal shows them.
+"""Makes docs/images/running.svg and demo.svg: pictures of real terminal sessions.
 
 python scripts/picture.py
-python scripts/picture.py demo      (needs Spark)
+python scripts/picture.py demo      (needs Spark and tmux; shows the screen at work, and the end)
 """
 
 import os
@@ -9,6 +9,7 @@ import re
 import subprocess
 import sys
 import tempfile
+import time
 from pathlib import Path
 
 from rich.console import Console
@@ -29,7 +30,7 @@ SESSION = (
 
 def main() -> None:
     if sys.argv[1:] == ["demo"]:
-        draw("demo", [("make demo", run("ottla demo --seconds 45"))])
+        draw_demo()
         return
     with tempfile.TemporaryDirectory() as folder:
         broker = subprocess.Popen(
@@ -47,6 +48,44 @@ def main() -> None:
             broker.wait(10)
 
 
+DEMO_OPTIONS = "--chaos --seconds 40 --rate 400"
+DEMO_LINES = 30
+
+
+def draw_demo() -> None:
+    """Draw the terminal after Spark and a broker were killed, and at the end."""
+    tmux = ["tmux", "-L", f"picture-{os.getpid()}"]
+    command = f"{OTTLA} demo {DEMO_OPTIONS}; echo; echo 'exit code' $?; sleep 60"
+    size = ["-x", str(WIDTH), "-y", str(DEMO_LINES)]
+    subprocess.run([*tmux, "new-session", "-d", *size, command], check=True)
+    try:
+        at_work = screen = ""
+        while "exit code" not in screen:
+            time.sleep(1)
+            screen = seen(tmux)
+            is_busy = "Fraud alerts" in screen and "broker 1" in screen and "to go" in screen
+            at_work = screen if is_busy else at_work
+    finally:
+        subprocess.run([*tmux, "kill-server"], check=False)
+    verdict = screen[screen.rindex("No more payments") :]
+    verdict = verdict[: verdict.rindex("exit code")].rstrip().removesuffix("\x1b[39m")
+    draw(
+        "demo",
+        [
+            (f"make demo ARGS='{DEMO_OPTIONS}'", f"{at_work.rstrip()}\n"),
+            ("", verdict),
+        ],
+    )
+
+
+def seen(tmux: list[str]) -> str:
+    """Return the screen with its colours."""
+    shown = subprocess.run(
+        [*tmux, "capture-pane", "-p", "-e"], check=True, text=True, capture_output=True
+    )
+    return re.sub(r"/tmp/[\w/-]+", "/tmp/ottla-demo", shown.stdout)
+
+
 def run(command: str) -> str:
     environment = os.environ | {
         "COLUMNS": str(WIDTH),
@@ -61,10 +100,11 @@ def run(command: str) -> str:
 def draw(name: str, steps: list[tuple[str, str]]) -> None:
     console = Console(record=True, width=WIDTH, file=open(os.devnull, "w"))  # noqa: SIM115
     for command, shown in steps:
-        prompt(console, command)
-        console.print(Text(shown))
+        if command:
+            prompt(console, command)
+        console.print(Text.from_ansi(shown))
     PICTURES.mkdir(exist_ok=True)
-    # The fonts of the reader's machine will do: a picture must not fetch anything.
+    # The reader's own fonts are enough: a picture must not load anything.
     picture = re.sub(r"@font-face \{.*?\}", "", console.export_svg(title="Ottla"), flags=re.DOTALL)
     (PICTURES / f"{name}.svg").write_text(re.sub(r"<!--.*?-->", "", picture, flags=re.DOTALL))
 

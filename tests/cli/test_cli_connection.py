@@ -87,7 +87,8 @@ def test_consuming_as_a_member_goes_on_where_the_group_left_off(program: Run, ot
     first = program("consume", "membered", "--group", "members", "--max-records", 2)
     assert first.text == "a\nb\n"
     program("produce", "membered", "-p", 1, stdin=b"d\n")
-    assert program("consume", "membered", "--group", "members", "-e").text.split() == ["c", "d"]
+    rest = program("consume", "membered", "--group", "members", "-e").text.split()
+    assert sorted(rest) == ["c", "d"]  # of two partitions, in either order
     assert program("consume", "membered", "--group", "members", "-e").text == ""
     committed = ottla("groups", "describe", "members", "--json").json[0]["partitions"]
     assert [one["committed"] for one in committed] == [3, 1]

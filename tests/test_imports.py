@@ -16,11 +16,12 @@ SOURCE = Path(__file__).parents[1] / "src" / "ottla"
 
 # From the ground up: a room may use the rooms of the floors below its own, and itself.
 FLOORS = (
-    {"buffers", "durations", "lazy", "logs"},
+    {"buffers", "counters", "durations", "lazy", "logs"},
     {"runtime"},
     {"config", "protocol"},
     {"records"},
-    {"raft", "security", "peers"},
+    {"network", "raft", "security"},
+    {"peers"},
     {"storage"},
     {"quorum"},
     {"metadata"},
@@ -167,6 +168,17 @@ def test_imports_point_down() -> None:
             if floor_of(target) >= floor_of(room):
                 broken.append(f"{found}, and {target} is not below {room}")
     complain(broken, "Imports must point to a lower floor")
+
+
+def test_a_node_runs_without_the_clients() -> None:
+    nodes = [where for where in sources() if where.startswith("broker/") or where == "node.py"]
+    broken = [
+        str(found)
+        for where in nodes
+        for found in imports(where)
+        if ottla_room(found.module) in ("client", "blocking")
+    ]
+    complain(broken, "A node and its clients share ottla.network, and nothing of each other")
 
 
 def test_pure_modules_decide_without_driving_anything() -> None:

@@ -482,7 +482,7 @@ class Broker:
 
 
 def _connected_peers(runtime: Runtime) -> Peers:
-    from ottla.client.peers import ConnectedPeers
+    from ottla.broker.peers.connected import ConnectedPeers
 
     return ConnectedPeers(runtime)
 

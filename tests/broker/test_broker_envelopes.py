@@ -9,12 +9,12 @@ from typing import Any
 import pytest
 from broker_nodes import Cluster, until, with_cluster
 
+from ottla.broker.peers.connected import ConnectedPeers
 from ottla.broker.peers.peers import PeerError
 from ottla.broker.server.context import ControllerContext
 from ottla.broker.server.contract import CONTROLLERS
 from ottla.broker.server.dispatch import Route
 from ottla.broker.server.envelopes import address_bytes, answer_in, principal_bytes
-from ottla.client.peers import ConnectedPeers
 from ottla.node import Node
 from ottla.protocol.apis import ApiKey
 from ottla.protocol.codec import encoder

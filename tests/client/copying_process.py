@@ -63,7 +63,7 @@ async def rewind(consumer: Consumer) -> None:
 
 def main(bootstrap: str, source: str, target: str, group: str, name: str, protocol: str) -> None:
     if protocol == "1":
-        from ottla.client.network.versions import Versions
+        from ottla.network.versions import Versions
 
         Versions.feature = lambda self, name: 0  # type: ignore[method-assign]
     asyncio.run(copy(bootstrap, source, target, group, name))

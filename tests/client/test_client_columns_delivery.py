@@ -9,8 +9,8 @@ from ottla.client.consumer.delivery.column_delivery import ColumnDelivery
 from ottla.client.consumer.fetching.buffer import FetchBuffer
 from ottla.client.consumer.subscriptions import Subscriptions
 from ottla.client.errors import UnreadableBatch
-from ottla.client.metrics import Metrics
 from ottla.client.values import OffsetAndMetadata, TopicPartition
+from ottla.counters import Metrics
 from ottla.records.builder import build_batch
 from ottla.records.codec import Codec
 from ottla.records.control import end_txn_marker

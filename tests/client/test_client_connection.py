@@ -16,8 +16,8 @@ from ottla.client.errors import (
     Unreachable,
     UnsupportedVersion,
 )
-from ottla.client.network.connection import Connection
-from ottla.client.network.opening import open_connection
+from ottla.network.connection import Connection
+from ottla.network.opening import open_connection
 from ottla.protocol.apis import ApiKey
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.headers import RequestHeader

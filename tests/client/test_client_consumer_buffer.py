@@ -9,11 +9,11 @@ from ottla.client.consumer.delivery.record_decoder import RecordDecoder
 from ottla.client.consumer.fetching.buffer import FetchBuffer
 from ottla.client.consumer.subscriptions import Subscriptions
 from ottla.client.errors import RecordDeserializationError, UnreadableBatch
-from ottla.client.metrics import Metrics
 from ottla.client.serializers import StringDeserializer
 from ottla.client.settings.base import settings_from
 from ottla.client.settings.consumer import ConsumerSettings
 from ottla.client.values import TopicPartition
+from ottla.counters import Metrics
 from ottla.records.builder import build_batch
 from ottla.records.codec import Codec
 from ottla.records.control import end_txn_marker

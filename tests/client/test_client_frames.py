@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ottla.client.network.frames import SCRATCH_BYTES, FrameReader, FrameTooLarge
+from ottla.network.frames import SCRATCH_BYTES, FrameReader, FrameTooLarge
 
 
 def feed(reader: FrameReader, stream: bytes, chunk_bytes: int) -> list[bytes]:

@@ -14,9 +14,9 @@ from ottla.client.consumer.groups.classic.requests import (
     sync_request,
 )
 from ottla.client.consumer.groups.commit_requests import MemberIdentity
-from ottla.client.network import versions
 from ottla.client.settings.consumer import ConsumerSettings
 from ottla.client.values import TopicPartition
+from ottla.network import versions
 from ottla.protocol.apis import ApiKey, api
 from ottla.protocol.codec import encoder
 from ottla.protocol.errors import KafkaError

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ottla.client.metrics import WINDOW_S, Metrics
+from ottla.counters import WINDOW_S, Metrics
 
 
 def test_a_name_asked_for_twice_is_one_counter() -> None:

@@ -20,9 +20,9 @@ from ottla.client.errors import (
     Unreachable,
 )
 from ottla.client.network.cluster import Cluster
-from ottla.client.network.connection import Connection
-from ottla.client.network.opening import open_connection
 from ottla.client.settings.common import ClientSettings
+from ottla.network.connection import Connection
+from ottla.network.opening import open_connection
 from ottla.protocol.apis import APIS, ApiKey
 from ottla.protocol.messages.describe_cluster import (
     DescribeClusterRequest,

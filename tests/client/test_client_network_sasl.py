@@ -16,9 +16,9 @@ from ottla.client.errors import (
     Unreachable,
 )
 from ottla.client.network.cluster import Cluster
-from ottla.client.network.opening import open_connection
-from ottla.client.network.security import Security
+from ottla.client.network.credentials import security_of
 from ottla.client.settings.common import ClientSettings
+from ottla.network.opening import open_connection
 from ottla.protocol.apis import APIS, ApiKey
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.headers import RequestHeader
@@ -87,7 +87,7 @@ def settings(**options: Any) -> ClientSettings:
 
 
 def sign_in(door: Door, requests: int = 1, pause_s: float = 0.0, **options: Any) -> None:
-    security = Security.of(settings(**options))
+    security = security_of(settings(**options))
 
     async def main(runtime: OsRuntime) -> None:
         async with door.broker as address:
@@ -228,7 +228,7 @@ def test_what_a_mechanism_lacks_is_named_before_anything_is_connected(
     options: dict[str, Any], words: str
 ) -> None:
     with pytest.raises(BadSetting, match=words):
-        Security.of(settings(**options))
+        security_of(settings(**options))
 
 
 def test_a_session_is_renewed_before_it_ends_while_requests_go_on() -> None:

@@ -13,10 +13,10 @@ from scripted_broker import ScriptedBroker, negotiating
 
 from ottla.client.errors import BadResponse, ConnectionLost, TlsFailed, Unreachable
 from ottla.client.network.cluster import Cluster
-from ottla.client.network.connection import Connection
-from ottla.client.network.opening import open_connection
-from ottla.client.network.security import Security
+from ottla.client.network.credentials import security_of
 from ottla.client.settings.common import ClientSettings
+from ottla.network.connection import Connection
+from ottla.network.opening import open_connection
 from ottla.protocol.headers import RequestHeader
 from ottla.protocol.messages.describe_cluster import (
     DescribeClusterBroker,
@@ -67,7 +67,7 @@ def with_broker(
     context = files.authority.server_context(certificate or files.broker, asks_clients=asks_clients)
     broker = ScriptedBroker(negotiating(answers), tls=context)
     options = {"security_protocol": "SSL", "ssl_cafile": str(files.authority.certificate)}
-    security = Security.of(ClientSettings(**{**options, **settings}))
+    security = security_of(ClientSettings(**{**options, **settings}))
 
     async def main(runtime: OsRuntime) -> T:
         async with broker as address:
@@ -151,7 +151,7 @@ def test_a_peer_that_never_shakes_hands_is_given_up_in_time(files: Files) -> Non
     async def main(runtime: OsRuntime) -> None:
         server = await asyncio.start_server(lambda *_: None, "127.0.0.1", 0)
         address = server.sockets[0].getsockname()[:2]
-        security = Security.of(ClientSettings(security_protocol="SSL"))
+        security = security_of(ClientSettings(security_protocol="SSL"))
         with pytest.raises(Unreachable, match="no answer within 150 ms"):
             await open_connection(runtime, address, security=security, connect_timeout_ms=150)
         server.close()
@@ -190,7 +190,7 @@ def test_a_broker_that_ends_the_connection_in_the_middle_fails_what_is_under_way
         writer.transport.abort()
 
     broker = ScriptedBroker(negotiating(hang_up), tls=files.authority.server_context(files.broker))
-    security = Security.of(
+    security = security_of(
         ClientSettings(security_protocol="SSL", ssl_cafile=str(files.authority.certificate))
     )
 

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 from scripted_broker import ScriptedBroker, negotiating
 
+from ottla.broker.peers.connected import ConnectedPeers
 from ottla.broker.peers.peers import PeerError
-from ottla.client.peers import ConnectedPeers
 from ottla.protocol.apis import ApiKey
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.headers import RequestHeader

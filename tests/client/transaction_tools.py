@@ -17,8 +17,8 @@ from confluent_kafka import (
 from confluent_kafka.admin import AdminClient, NewTopic, OffsetSpec
 
 from ottla.client.admin.admin import Admin
-from ottla.client.network.versions import Versions
 from ottla.client.producer.producer import Producer
+from ottla.network.versions import Versions
 
 T = TypeVar("T")
 

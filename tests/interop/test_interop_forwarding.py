@@ -12,10 +12,10 @@ from typing import Any
 import pytest
 
 from ottla.broker.metadata.formatting import write_first_features
+from ottla.broker.peers.connected import ConnectedPeers
 from ottla.broker.peers.peers import PeerError
 from ottla.broker.server.contract import CONTROLLERS
 from ottla.broker.storage.dirs.meta_properties import MetaProperties, write_meta_properties
-from ottla.client.peers import ConnectedPeers
 from ottla.config.broker import BrokerConfig
 from ottla.node import Node
 from ottla.protocol.apis import ApiKey

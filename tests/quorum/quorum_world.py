@@ -8,9 +8,9 @@ from typing import Any, TypeVar
 
 from ottla.broker.metadata.image import Endpoint, MetadataImage
 from ottla.broker.metadata.log import MetadataLog
+from ottla.broker.peers.connected import ConnectedPeers
 from ottla.broker.server.contract import CONTROLLERS
 from ottla.broker.server.server import Server
-from ottla.client.peers import ConnectedPeers
 from ottla.config.broker import BrokerConfig
 from ottla.config.listeners import Listener
 from ottla.protocol.errors import KafkaError

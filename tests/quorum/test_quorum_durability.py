@@ -10,11 +10,11 @@ import random
 import pytest
 from quorum_world import CLUSTER_ID, FOLDER, PORT, QuorumWorld, host
 
+from ottla.broker.peers.connected import ConnectedPeers
 from ottla.broker.quorum.outbox import Outbox
 from ottla.broker.raft import wire
 from ottla.broker.raft.ids import OffsetAndEpoch, ReplicaKey
 from ottla.broker.raft.settings import RaftSettings
-from ottla.client.peers import ConnectedPeers
 from ottla.protocol.messages.vote import VoteResponse
 
 CANDIDATE = 2

@@ -10,8 +10,8 @@ from sink_tools import FIRST, SECOND, THIRD, Sink, expected, open_ids
 from broker_harness import MakeBroker
 from ottla.blocking import Admin
 from ottla.client.admin.configs import ConfigResource, ResourceType
-from ottla.client.network.versions import Versions
 from ottla.client.values import TopicPartition
+from ottla.network.versions import Versions
 from ottla.spark.sink import committing
 from ottla.spark.sink.decisions import NOTHING, decided, gave_up
 from ottla.spark.sink.errors import (

@@ -52,25 +52,25 @@ from collections.abc import Sequence
 from functools import partial, reduce
 from typing import TYPE_CHECKING
 
+from ottla.network.errors import Address as Address
+from ottla.network.errors import AuthenticationFailed as AuthenticationFailed
+from ottla.network.errors import BadResponse as BadResponse
+from ottla.network.errors import ClientError as ClientError
+from ottla.network.errors import ConnectionLost as ConnectionLost
+from ottla.network.errors import RequestTimedOut as RequestTimedOut
+from ottla.network.errors import TlsFailed as TlsFailed
+from ottla.network.errors import Unreachable as Unreachable
+from ottla.network.errors import UnsupportedVersion as UnsupportedVersion
+from ottla.network.errors import show_address as show_address
+
 if TYPE_CHECKING:
     from ottla.client.values import TopicPartition
-
-Address = tuple[str, int]
-
-
-def show_address(address: Address) -> str:
-    host, port = address
-    return f"[{host}]:{port}" if ":" in host else f"{host}:{port}"
 
 
 def continued(text: str, more: str, mark: str = ".") -> str:
     """Return `text`, then `more`, with `mark` in between unless `text` ends with a mark of its own:
     it may be a question, or a broker's sentence."""
     return f"{text} {more}" if text.endswith((".", "?", "!")) else f"{text}{mark} {more}"
-
-
-class ClientError(Exception):
-    """Anything a client reports that is not an error code of the broker."""
 
 
 class BadAddress(ClientError):
@@ -88,16 +88,6 @@ class BadSetting(ClientError, ValueError):
         self.name = name
 
 
-class Unreachable(ClientError):
-    """No connection could be made to this address."""
-
-    def __init__(self, address: Address, cause: str, *, timed_out: bool = False) -> None:
-        super().__init__(f"cannot connect to {show_address(address)}: {cause}")
-        self.address = address
-        self.cause = cause
-        self.timed_out = timed_out
-
-
 class NoBrokerReachable(Unreachable):
     """None of the known addresses answers; `failures` has the reason of each."""
 
@@ -107,62 +97,6 @@ class NoBrokerReachable(Unreachable):
         reasons = dict.fromkeys(str(failure) for failure in failures)
         told = reduce(partial(continued, mark=";"), reasons) if reasons else "no broker is known"
         ClientError.__init__(self, told)
-
-
-class TlsFailed(ClientError):
-    """TLS could not be set up, for example because a certificate is not trusted."""
-
-    def __init__(self, address: Address | None, cause: str) -> None:
-        where = f" with {show_address(address)}" if address is not None else ""
-        super().__init__(f"TLS{where} failed: {cause}")
-        self.address = address
-
-
-class AuthenticationFailed(ClientError):
-    """The broker refused the credentials. This is not retried: it would be refused again, and might
-    lock the user out."""
-
-    def __init__(self, address: Address, mechanism: str, cause: str) -> None:
-        super().__init__(f"{show_address(address)} refused to sign in by {mechanism}: {cause}")
-        self.address = address
-        self.mechanism = mechanism
-
-
-class ConnectionLost(ClientError):
-    """The connection ended while a request was pending."""
-
-    def __init__(self, address: Address, cause: str) -> None:
-        super().__init__(f"lost the connection to {show_address(address)}: {cause}")
-        self.address = address
-
-
-class RequestTimedOut(ClientError):
-    """A broker did not answer a request in time."""
-
-    def __init__(self, address: Address, request: str, timeout_ms: float) -> None:
-        super().__init__(f"{show_address(address)} did not answer {request} within {timeout_ms} ms")
-        self.address = address
-
-
-class BadResponse(ClientError):
-    """The server at this address does not speak Kafka's protocol."""
-
-    def __init__(self, address: Address, problem: str) -> None:
-        super().__init__(
-            f"{show_address(address)} answered with something else than Kafka's protocol: {problem}"
-        )
-        self.address = address
-
-
-class UnsupportedVersion(ClientError):
-    """The broker supports no version of a request that this client supports."""
-
-    def __init__(self, address: Address, request: str, ours: str, theirs: str) -> None:
-        super().__init__(
-            f"{show_address(address)} serves {request} {theirs}, this client speaks {ours}"
-        )
-        self.address = address
-        self.request = request
 
 
 class TopicMissing(ClientError):

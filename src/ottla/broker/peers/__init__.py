@@ -1,5 +1,6 @@
 """The interface for requests between the nodes of a cluster, without its implementation, so that
 packages of low layers can use it.
 
-`client/peers.py` implements it, for production and for the simulation.
+`connected.py` implements it over connections of `ottla.network`, for production and for the
+simulation.
 """

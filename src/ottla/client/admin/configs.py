@@ -13,7 +13,7 @@ from ottla.client.network.coordinators import error_of
 from ottla.protocol.errors import ErrorCode, KafkaError
 
 if TYPE_CHECKING:
-    from ottla.client.network.connection import Connection
+    from ottla.network.connection import Connection
 
 DOCUMENTATION_FROM = 3
 

@@ -9,9 +9,9 @@ from ottla.client.admin.link import AdminLink
 from ottla.client.admin.partitions import Outcome, by_topic, indexes_by_topic
 from ottla.client.errors import GroupActive, GroupMissing
 from ottla.client.network.cluster import Cluster
-from ottla.client.network.connection import Connection
 from ottla.client.network.coordinators import Answers, ask_coordinators, error_of, value_of
 from ottla.client.values import OffsetAndMetadata, TopicPartition
+from ottla.network.connection import Connection
 from ottla.protocol.errors import ErrorCode, KafkaError
 
 Committed = dict[TopicPartition, OffsetAndMetadata]

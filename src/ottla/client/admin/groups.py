@@ -17,8 +17,8 @@ from ottla.client.admin.group_values import (
 from ottla.client.admin.link import AdminLink
 from ottla.client.errors import GroupActive, GroupMissing
 from ottla.client.network.cluster import Cluster
-from ottla.client.network.connection import Connection
 from ottla.client.network.coordinators import Answers, ask_coordinators, error_of, raise_for
+from ottla.network.connection import Connection
 from ottla.protocol.apis import ApiKey
 from ottla.protocol.errors import ErrorCode, KafkaError
 

@@ -13,7 +13,7 @@ from ottla.protocol.errors import ErrorCode, KafkaError
 from ottla.runtime.ambient import new_runtime
 
 if TYPE_CHECKING:
-    from ottla.client.network.connection import Connection
+    from ottla.network.connection import Connection
     from ottla.runtime.runtime import Runtime
 
 T = TypeVar("T")

@@ -14,7 +14,7 @@ from ottla.client.values import TopicPartition
 from ottla.protocol.errors import KafkaError
 
 if TYPE_CHECKING:
-    from ottla.client.network.connection import Connection
+    from ottla.network.connection import Connection
 
 ERROR_FROM = 3
 

@@ -7,9 +7,9 @@ from typing import Any, Literal, NamedTuple
 
 from ottla.client.admin.link import AdminLink
 from ottla.client.admin.partitions import Outcome, by_topic, indexes_by_topic
-from ottla.client.network.connection import Connection
 from ottla.client.network.coordinators import error_of, raise_for
 from ottla.client.values import TopicPartition
+from ottla.network.connection import Connection
 from ottla.protocol.errors import ErrorCode, KafkaError
 
 ELECTION_TYPES = {"preferred": 0, "unclean": 1}

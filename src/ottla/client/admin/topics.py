@@ -16,7 +16,7 @@ from ottla.protocol.uuids import ZERO_UUID
 
 if TYPE_CHECKING:
     from ottla.client.network.cluster import Cluster
-    from ottla.client.network.connection import Connection
+    from ottla.network.connection import Connection
 
 SERVER_DEFAULT = -1
 """Use the broker's default (num.partitions, default.replication.factor)."""

@@ -11,10 +11,10 @@ from ottla.client.admin.transaction_values import (
     FencedProducer,
     ListedTransaction,
 )
-from ottla.client.network.connection import Connection
 from ottla.client.network.coordinators import Answers, ask_coordinators, raise_for
 from ottla.client.network.finding import CoordinatorType
 from ottla.client.values import TopicPartition
+from ottla.network.connection import Connection
 from ottla.protocol.errors import ErrorCode, KafkaError
 
 if TYPE_CHECKING:

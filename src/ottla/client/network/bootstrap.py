@@ -17,9 +17,9 @@ from ottla.client.errors import (
     NoBrokerReachable,
     TlsFailed,
 )
-from ottla.client.network.connection import Connection
 from ottla.client.network.metadata import Broker
 from ottla.client.network.pool import Pool, shared
+from ottla.network.connection import Connection
 from ottla.runtime.racing import AllFailed, first_of
 from ottla.runtime.runtime import Runtime
 

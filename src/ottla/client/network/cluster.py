@@ -6,19 +6,19 @@ from collections.abc import Awaitable, Callable, Iterable, Sequence
 from typing import TypeVar
 
 from ottla.client.errors import Address, ClientError, TopicMissing, Unreachable
-from ottla.client.metrics import Metrics
 from ottla.client.network.addresses import parse_addresses
 from ottla.client.network.backoff import Backoff, Pauses, retrying
 from ottla.client.network.bootstrap import Bootstrap
-from ottla.client.network.connection import Connection
+from ottla.client.network.credentials import security_of
 from ottla.client.network.finding import CoordinatorType, find_coordinators
 from ottla.client.network.metadata import Broker, ClusterView, Partition, Topic
 from ottla.client.network.metadata_keeper import MetadataKeeper
-from ottla.client.network.network_metrics import NetworkMetrics
-from ottla.client.network.opening import open_connection
 from ottla.client.network.pool import Pool, Purpose
-from ottla.client.network.security import Security
 from ottla.client.settings.common import ClientSettings
+from ottla.counters import Metrics
+from ottla.network.connection import Connection
+from ottla.network.connection_metrics import ConnectionMetrics
+from ottla.network.opening import open_connection
 from ottla.protocol.errors import ErrorCode, KafkaError
 from ottla.runtime.runtime import Runtime
 
@@ -38,8 +38,8 @@ class Cluster:
         self.request_timeout_ms = settings.request_timeout_ms
         self.retry_within_ms = settings.default_api_timeout_ms
         self.metrics = Metrics(runtime.clock.now)
-        self._network_metrics = NetworkMetrics(self.metrics)
-        self._security = Security.of(settings)
+        self._connection_metrics = ConnectionMetrics(self.metrics)
+        self._security = security_of(settings)
         self._pool = Pool(
             runtime,
             self.dial,
@@ -140,7 +140,7 @@ class Cluster:
             connect_timeout_ms=self.settings.socket_connection_setup_timeout_ms,
             request_timeout_ms=self.request_timeout_ms,
             security=self._security,
-            metrics=self._network_metrics,
+            metrics=self._connection_metrics,
         )
 
     # Coordinators

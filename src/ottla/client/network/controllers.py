@@ -9,9 +9,9 @@ from collections.abc import Iterable
 
 from ottla.client.errors import UnsupportedVersion
 from ottla.client.network.cluster import NO_TOPICS, Cluster
-from ottla.client.network.connection import Connection
 from ottla.client.network.coordinators import raise_for
 from ottla.client.network.metadata import Broker, ClusterView
+from ottla.network.connection import Connection
 from ottla.protocol.errors import ErrorCode, KafkaError
 
 CONTROLLERS = 2

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from enum import IntEnum
 from typing import Any
 
-from ottla.client.network.connection import Connection
 from ottla.client.network.metadata import Broker
+from ottla.network.connection import Connection
 from ottla.protocol.errors import ErrorCode, KafkaError
 
 BATCHED_FROM = 4

@@ -14,10 +14,10 @@ from dataclasses import replace
 from typing import Any
 
 from ottla.client.network.backoff import Pauses, may_pass
-from ottla.client.network.connection import Connection
 from ottla.client.network.metadata import Broker, ClusterView, Topic, view_of
 from ottla.client.settings.common import ClientSettings
 from ottla.client.values import TopicPartition
+from ottla.network.connection import Connection
 from ottla.protocol.errors import ErrorCode, KafkaError
 from ottla.runtime.runtime import Runtime, Timer
 

@@ -13,8 +13,8 @@ from typing import Literal, TypeVar
 
 from ottla.client.errors import Address, IllegalState
 from ottla.client.network.backoff import Pauses
-from ottla.client.network.connection import Connection
 from ottla.client.network.silence import SilentAddresses
+from ottla.network.connection import Connection
 from ottla.runtime.runtime import Runtime, Timer
 
 Purpose = Literal["main", "fetch", "coordinator"]

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from ottla.client.metrics import Metrics
 from ottla.client.producer.batching.batch import ProducerBatch
 from ottla.client.producer.batching.memory import BufferMemory
 from ottla.client.producer.sending.requests import Load
+from ottla.counters import Metrics
 from ottla.runtime.clock import Clock
 
 

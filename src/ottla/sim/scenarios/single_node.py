@@ -12,8 +12,8 @@ import random
 from dataclasses import dataclass, field
 
 from ottla.client.errors import ClientError
-from ottla.client.network.opening import open_connection
 from ottla.config.broker import BrokerConfig
+from ottla.network.opening import open_connection
 from ottla.node import Node
 from ottla.sim.history import End, Violation
 from ottla.sim.process import ProcessDied

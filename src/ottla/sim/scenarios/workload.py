@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from ottla.client.errors import ClientError
-from ottla.client.network.connection import Connection
+from ottla.network.connection import Connection
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.create_topics import (
     CreatableTopic,

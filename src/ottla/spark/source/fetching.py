@@ -18,10 +18,10 @@ from ottla.buffers import Buffer
 from ottla.client.errors import ClientError, TopicMissing
 from ottla.client.network.backoff import may_pass
 from ottla.client.network.cluster import Cluster
-from ottla.client.network.connection import Connection
 from ottla.client.network.metadata import Broker, Topic
 from ottla.client.settings.consumer import ConsumerSettings
 from ottla.client.values import TopicPartition
+from ottla.network.connection import Connection
 from ottla.protocol.errors import ErrorCode, KafkaError
 from ottla.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from ottla.protocol.uuids import ZERO_UUID

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 from ottla.client.consumer.delivery.columns import Run, arrow_batch
 from ottla.client.consumer.fetching.buffer import FetchBuffer, FetchedBatch
 from ottla.client.consumer.subscriptions import Subscriptions
-from ottla.client.metrics import Metrics
 from ottla.client.values import TimestampType
+from ottla.counters import Metrics
 from ottla.records.codec import Codec
 from ottla.records.engine import RecordColumns
 from ottla.records.errors import InvalidBatch

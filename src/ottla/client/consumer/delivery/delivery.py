@@ -9,8 +9,8 @@ from ottla.client.consumer.delivery.record_decoder import Decoded, RecordDecoder
 from ottla.client.consumer.fetching.buffer import FetchBuffer, FetchedBatch
 from ottla.client.consumer.partition_state import PartitionState
 from ottla.client.consumer.subscriptions import Subscriptions
-from ottla.client.metrics import Metrics
 from ottla.client.values import AnyRecord, TopicPartition
+from ottla.counters import Metrics
 from ottla.records.errors import InvalidBatch
 
 _offset = attrgetter("offset")

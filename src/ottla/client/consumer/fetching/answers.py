@@ -18,10 +18,10 @@ from ottla.client.consumer.fetching.buffer import FetchBuffer
 from ottla.client.consumer.fetching.sessions import Asked
 from ottla.client.consumer.partition_state import UNKNOWN, PartitionState
 from ottla.client.errors import UnreadableBatch
-from ottla.client.metrics import Metrics
 from ottla.client.network.cluster import Cluster
 from ottla.client.network.metadata import Broker
 from ottla.client.values import TopicPartition
+from ottla.counters import Metrics
 from ottla.protocol.errors import ErrorCode, KafkaError
 
 log = logging.getLogger("ottla.client.consumer")

@@ -25,12 +25,12 @@ from ottla.client.consumer.fetching.sessions import Asked, FetchSession
 from ottla.client.consumer.partition_state import UNKNOWN, PartitionState
 from ottla.client.consumer.subscriptions import Subscriptions
 from ottla.client.errors import ClientError
-from ottla.client.metrics import Metrics
 from ottla.client.network.backoff import Pauses
 from ottla.client.network.cluster import Cluster
-from ottla.client.network.connection import Connection
 from ottla.client.settings.consumer import ConsumerSettings
 from ottla.client.values import TopicPartition
+from ottla.counters import Metrics
+from ottla.network.connection import Connection
 from ottla.protocol.errors import ErrorCode, KafkaError
 from ottla.protocol.fetch_sessions import LOST_SESSION
 from ottla.protocol.messages.fetch import FetchRequest

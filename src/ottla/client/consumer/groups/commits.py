@@ -30,9 +30,9 @@ from ottla.client.consumer.groups.metrics import MembershipMetrics
 from ottla.client.errors import ClientError
 from ottla.client.network.backoff import may_pass
 from ottla.client.network.cluster import Cluster
-from ottla.client.network.connection import Connection
 from ottla.client.network.finding import CoordinatorType
 from ottla.client.values import OffsetAndMetadata, TopicPartition
+from ottla.network.connection import Connection
 from ottla.protocol.errors import ErrorCode, KafkaError
 
 log = logging.getLogger("ottla.client.group")

@@ -19,10 +19,10 @@ from ottla.client.consumer.groups.metrics import MembershipMetrics
 from ottla.client.consumer.groups.polls import PollWatch
 from ottla.client.consumer.groups.rebalance_listener import Announcer
 from ottla.client.consumer.subscriptions import Subscriptions
-from ottla.client.metrics import Metrics
 from ottla.client.network.cluster import Cluster
 from ottla.client.settings.consumer import ConsumerSettings
 from ottla.client.values import GroupMetadata, OffsetAndMetadata, TopicPartition
+from ottla.counters import Metrics
 from ottla.protocol.errors import ErrorCode
 
 log = logging.getLogger("ottla.client.group")

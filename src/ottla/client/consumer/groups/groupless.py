@@ -14,11 +14,11 @@ from ottla.client.consumer.groups.rebalance_listener import Announcer
 from ottla.client.consumer.groups.topics import SubscribedTopics
 from ottla.client.consumer.subscriptions import Subscriptions
 from ottla.client.errors import IllegalState
-from ottla.client.metrics import Metrics
 from ottla.client.network.cluster import Cluster
 from ottla.client.network.metadata import ClusterView
 from ottla.client.settings.consumer import ConsumerSettings
 from ottla.client.values import GroupMetadata, OffsetAndMetadata, TopicPartition
+from ottla.counters import Metrics
 
 
 class Groupless:

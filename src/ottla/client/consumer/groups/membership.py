@@ -11,9 +11,9 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from typing import TYPE_CHECKING, Protocol
 
 from ottla.client.consumer.subscriptions import Subscriptions
-from ottla.client.metrics import Metrics
 from ottla.client.network.cluster import Cluster
 from ottla.client.values import GroupMetadata, OffsetAndMetadata, TopicPartition
+from ottla.counters import Metrics
 
 if TYPE_CHECKING:
     from ottla.client.consumer.groups.group_protocol import GroupProtocol, MemberParts

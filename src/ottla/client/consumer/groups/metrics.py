@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from ottla.client.consumer.subscriptions import Subscriptions
-from ottla.client.metrics import Metrics
+from ottla.counters import Metrics
 from ottla.runtime.clock import Clock
 
 NEVER = -1.0

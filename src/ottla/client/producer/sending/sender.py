@@ -12,7 +12,6 @@ from functools import partial
 from typing import Any
 
 from ottla.client.network.cluster import Cluster
-from ottla.client.network.connection import Connection
 from ottla.client.producer.batching.accumulator import Accumulator
 from ottla.client.producer.batching.batch import ProducerBatch
 from ottla.client.producer.batching.partition_queue import NO_LEADER, PartitionQueue
@@ -25,6 +24,7 @@ from ottla.client.producer.sending.lane import Lane
 from ottla.client.producer.sending.outbox import ProducerOutbox
 from ottla.client.producer.sending.requests import Load
 from ottla.client.settings.producer import ProducerSettings
+from ottla.network.connection import Connection
 from ottla.protocol.messages.produce import ProduceRequest
 from ottla.records.codec import Codec
 from ottla.records.header import HEADER_SIZE

@@ -14,7 +14,6 @@ from typing import Any, Final, NamedTuple, TypeVar
 from ottla.client.errors import ConnectionLost, RequestTimedOut, Unreachable
 from ottla.client.network.backoff import Pauses
 from ottla.client.network.cluster import Cluster
-from ottla.client.network.connection import Connection
 from ottla.client.network.finding import CoordinatorType
 from ottla.client.producer.sending.identity import NOBODY, Identity
 from ottla.client.producer.transactions.protocol import (
@@ -27,6 +26,7 @@ from ottla.client.producer.transactions.protocol import (
 )
 from ottla.client.producer.transactions.verdicts import Verdict, verdict_on_request
 from ottla.client.values import GroupMetadata, OffsetAndMetadata, TopicPartition
+from ottla.network.connection import Connection
 from ottla.protocol.errors import ErrorCode, KafkaError
 
 T = TypeVar("T")

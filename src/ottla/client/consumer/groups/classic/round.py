@@ -23,9 +23,9 @@ from ottla.client.consumer.groups.metrics import MembershipMetrics
 from ottla.client.errors import ClientError
 from ottla.client.network.backoff import may_pass
 from ottla.client.network.cluster import Cluster
-from ottla.client.network.connection import Connection
 from ottla.client.network.finding import CoordinatorType
 from ottla.client.settings.consumer import ConsumerSettings
+from ottla.network.connection import Connection
 from ottla.protocol.consumer_protocol import PROTOCOL_TYPE
 from ottla.protocol.errors import ErrorCode, KafkaError
 

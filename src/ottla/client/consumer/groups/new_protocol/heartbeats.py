@@ -14,9 +14,9 @@ from ottla.client.consumer.groups.polls import PollWatch
 from ottla.client.errors import UnsupportedVersion
 from ottla.client.network.backoff import may_pass
 from ottla.client.network.cluster import Cluster
-from ottla.client.network.connection import Connection
 from ottla.client.network.finding import CoordinatorType
 from ottla.client.settings.consumer import ConsumerSettings
+from ottla.network.connection import Connection
 from ottla.protocol.errors import ErrorCode, KafkaError
 
 log = logging.getLogger("ottla.client.group")

@@ -7,7 +7,7 @@ from collections.abc import Callable
 from typing import Any, NamedTuple
 
 from ottla.buffers import Buffer
-from ottla.client.network.versions import response_class
+from ottla.network.versions import response_class
 from ottla.protocol.codec import decoder, encoder
 from ottla.protocol.headers import Chunk
 

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from ottla.client.metrics import Metrics
+from ottla.counters import Metrics
 
 
-class NetworkMetrics:
+class ConnectionMetrics:
     """Looked up once, because every request updates them."""
 
     __slots__ = (

@@ -6,7 +6,7 @@ import asyncio
 from collections.abc import Callable
 
 from ottla.buffers import Buffer
-from ottla.client.metrics import Counter
+from ottla.counters import Counter
 from ottla.runtime.network import Socket
 
 

@@ -5,10 +5,9 @@ from __future__ import annotations
 from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
-from ottla.client.errors import Address, TlsFailed, Unreachable
-from ottla.client.network.connection import reason_of
-from ottla.client.network.sasl_mechanisms import BeginSignIn, mechanism_of
-from ottla.client.settings.common import ClientSettings
+from ottla.network.connection import reason_of
+from ottla.network.errors import Address, TlsFailed, Unreachable
+from ottla.network.sasl_mechanisms import BeginSignIn
 from ottla.runtime.network import Socket
 from ottla.runtime.tls_socket import CertificateRefused, NotTls, TlsError
 
@@ -21,16 +20,6 @@ class Security:
     context: Context | None = None
     mechanism: str = ""
     begin_sign_in: BeginSignIn | None = None
-
-    @classmethod
-    def of(cls, settings: ClientSettings) -> Security:
-        """Read the files that the settings name, once for all connections."""
-        signs_in = settings.security_protocol.startswith("SASL_")
-        return cls(
-            _context(settings) if settings.security_protocol.endswith("SSL") else None,
-            settings.sasl_mechanism if signs_in else "",
-            mechanism_of(settings) if signs_in else None,
-        )
 
     async def secured(self, socket: Socket, address: Address) -> Socket:
         if self.context is None:
@@ -68,22 +57,3 @@ def explained(error: TlsError) -> str:
 
 
 PLAINTEXT = Security()
-
-
-def _context(settings: ClientSettings) -> Context:
-    from ottla.runtime.tls import BadTlsFile, TlsFiles, client_context
-
-    if settings.ssl_context is not None:
-        return settings.ssl_context
-    try:
-        return client_context(
-            TlsFiles(
-                settings.ssl_cafile,
-                settings.ssl_certfile,
-                settings.ssl_keyfile,
-                settings.ssl_password,
-                settings.ssl_check_hostname,
-            )
-        )
-    except BadTlsFile as error:
-        raise TlsFailed(None, str(error)) from error

@@ -15,7 +15,10 @@ from os import strerror
 from typing import Any, cast
 
 from ottla.buffers import Buffer
-from ottla.client.errors import (
+from ottla.counters import Metrics
+from ottla.network.connection_metrics import ConnectionMetrics
+from ottla.network.deadlines import Deadlines
+from ottla.network.errors import (
     Address,
     BadResponse,
     ClientError,
@@ -23,13 +26,10 @@ from ottla.client.errors import (
     RequestTimedOut,
     TlsFailed,
 )
-from ottla.client.metrics import Metrics
-from ottla.client.network.deadlines import Deadlines
-from ottla.client.network.exchange import Exchange, Waiting
-from ottla.client.network.frames import FrameReader, FrameTooLarge
-from ottla.client.network.network_metrics import NetworkMetrics
-from ottla.client.network.outgoing import Outgoing
-from ottla.client.network.versions import KNOWN_BEFORE_ASKING, Versions
+from ottla.network.exchange import Exchange, Waiting
+from ottla.network.frames import FrameReader, FrameTooLarge
+from ottla.network.outgoing import Outgoing
+from ottla.network.versions import KNOWN_BEFORE_ASKING, Versions
 from ottla.protocol.apis import ApiKey
 from ottla.protocol.errors import MalformedMessage
 from ottla.protocol.headers import frame_request, read_response_header
@@ -57,7 +57,7 @@ class Connection:
         request_timeout_ms: int = REQUEST_TIMEOUT_MS,
         response_bytes_max: int = RESPONSE_BYTES_MAX,
         in_flight_max: int = IN_FLIGHT_MAX,
-        metrics: NetworkMetrics | None = None,
+        metrics: ConnectionMetrics | None = None,
     ) -> None:
         self.address = address
         self.versions: Versions = KNOWN_BEFORE_ASKING
@@ -70,7 +70,7 @@ class Connection:
         """When `renew` is to be called before anything else is sent: the client must authenticate
         again before its session at the broker expires."""
         self.renew: Callable[[], None] = _nothing_to_renew
-        self.metrics = metrics or NetworkMetrics(Metrics())
+        self.metrics = metrics or ConnectionMetrics(Metrics())
         self._runtime = runtime
         self._now = runtime.clock.now
         self._loop = asyncio.get_running_loop()

@@ -6,16 +6,15 @@ import asyncio
 from math import inf
 from typing import Any
 
-from ottla.client.errors import (
+from ottla.network.connection import Connection
+from ottla.network.errors import (
     AuthenticationFailed,
-    BadSetting,
     ClientError,
     ConnectionLost,
     Unreachable,
 )
-from ottla.client.network.connection import Connection
-from ottla.client.network.exchange import Exchange
-from ottla.client.network.sasl_mechanisms import BeginSignIn, Mechanism, Refused
+from ottla.network.exchange import Exchange
+from ottla.network.sasl_mechanisms import BeginSignIn, Mechanism, Refused
 from ottla.protocol.apis import ApiKey
 from ottla.protocol.errors import ErrorCode, KafkaError
 from ottla.runtime.runtime import Runtime
@@ -94,7 +93,7 @@ class SignIn:
         try:
             async with asyncio.timeout(self._timeout_ms / 1000):
                 return await self._begin(self._runtime)
-        except BadSetting:
+        except ClientError:
             raise
         except TimeoutError:
             cause = f"sasl_oauth_token_provider gave no token within {self._timeout_ms} ms"

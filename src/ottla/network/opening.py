@@ -7,13 +7,13 @@ from typing import Any
 
 from ottla import __version__
 from ottla.buffers import Buffer
-from ottla.client.errors import Address, Unreachable
-from ottla.client.network.connection import Connection, reason_of
-from ottla.client.network.exchange import Decode, Exchange
-from ottla.client.network.network_metrics import NetworkMetrics
-from ottla.client.network.sasl import SignIn
-from ottla.client.network.security import PLAINTEXT, Security
-from ottla.client.network.versions import Versions
+from ottla.network.connection import Connection, reason_of
+from ottla.network.connection_metrics import ConnectionMetrics
+from ottla.network.errors import Address, Unreachable
+from ottla.network.exchange import Decode, Exchange
+from ottla.network.sasl import SignIn
+from ottla.network.security import PLAINTEXT, Security
+from ottla.network.versions import Versions
 from ottla.protocol.apis import ApiKey
 from ottla.protocol.codec import decoder
 from ottla.protocol.errors import ErrorCode, KafkaError
@@ -30,7 +30,7 @@ async def open_connection(
     client_id: str = "ottla",
     connect_timeout_ms: int = CONNECT_TIMEOUT_MS,
     security: Security = PLAINTEXT,
-    metrics: NetworkMetrics | None = None,
+    metrics: ConnectionMetrics | None = None,
     **limits: int,
 ) -> Connection:
     """Open a connection. Each step has `connect_timeout_ms`, so that a peer that accepts but does

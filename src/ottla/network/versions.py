@@ -6,7 +6,7 @@ from collections.abc import Mapping
 from functools import cache
 from typing import Any
 
-from ottla.client.errors import Address, UnsupportedVersion
+from ottla.network.errors import Address, UnsupportedVersion
 from ottla.protocol.apis import ApiKey, api
 
 

@@ -1,4 +1,4 @@
-"""`Peers` over the client's connections: one per (host, port, lane), opened by the first request.
+"""`Peers` over connections of `ottla.network`: one per (host, port, lane), opened by the first request.
 
 Nothing is retried here. The caller knows better whether, where and when: a vote is requested from
 other nodes, a fetch is retried after a pause.
@@ -12,16 +12,16 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from ottla.broker.peers.peers import PeerError
-from ottla.client.errors import (
+from ottla.network.connection import Connection
+from ottla.network.errors import (
     Address,
     ClientError,
     RequestTimedOut,
     UnsupportedVersion,
     show_address,
 )
-from ottla.client.network.connection import Connection
-from ottla.client.network.opening import open_connection
-from ottla.client.network.security import PLAINTEXT, Security
+from ottla.network.opening import open_connection
+from ottla.network.security import PLAINTEXT, Security
 from ottla.protocol.errors import ErrorCode, KafkaError
 from ottla.protocol.schema import Message
 from ottla.runtime.runtime import Runtime, Timer

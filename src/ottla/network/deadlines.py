@@ -6,7 +6,7 @@ from collections import deque
 from collections.abc import Callable
 from math import inf
 
-from ottla.client.network.exchange import Waiting
+from ottla.network.exchange import Waiting
 from ottla.runtime.runtime import Runtime, Timer
 
 LATE_S = 0.25

@@ -1,0 +1,88 @@
+"""Reads from a client's settings how its connections are secured: TLS files, SASL credentials."""
+
+from __future__ import annotations
+
+import inspect
+from base64 import b64encode
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from ottla.client.errors import BadSetting, TlsFailed
+from ottla.client.settings.common import ClientSettings
+from ottla.network.sasl_mechanisms import BeginSignIn, Mechanism, OauthBearer, Plain, Scram
+from ottla.network.scram import ScramClient
+from ottla.network.security import Security
+from ottla.runtime.runtime import Runtime
+
+if TYPE_CHECKING:
+    from ottla.runtime.tls import Context
+
+NONCE_BYTES = 24
+
+
+def security_of(settings: ClientSettings) -> Security:
+    """Read the files that the settings name, once for all connections."""
+    signs_in = settings.security_protocol.startswith("SASL_")
+    return Security(
+        _context(settings) if settings.security_protocol.endswith("SSL") else None,
+        settings.sasl_mechanism if signs_in else "",
+        _mechanism_of(settings) if signs_in else None,
+    )
+
+
+def _context(settings: ClientSettings) -> Context:
+    from ottla.runtime.tls import BadTlsFile, TlsFiles, client_context
+
+    if settings.ssl_context is not None:
+        return settings.ssl_context
+    try:
+        return client_context(
+            TlsFiles(
+                settings.ssl_cafile,
+                settings.ssl_certfile,
+                settings.ssl_keyfile,
+                settings.ssl_password,
+                settings.ssl_check_hostname,
+            )
+        )
+    except BadTlsFile as error:
+        raise TlsFailed(None, str(error)) from error
+
+
+def _mechanism_of(settings: ClientSettings) -> BeginSignIn:
+    """Return a function that begins each authentication. Raises `BadSetting` if a setting is
+    missing."""
+    name = settings.sasl_mechanism
+    if name == "OAUTHBEARER":
+        provider = settings.sasl_oauth_token_provider
+        if provider is None:
+            raise BadSetting("sasl_oauth_token_provider", "OAUTHBEARER needs it, a function")
+        return lambda runtime: _oauth(runtime, provider)
+    username, password = settings.sasl_username, settings.sasl_password
+    for setting, value in (("sasl_username", username), ("sasl_password", password)):
+        if value is None:
+            raise BadSetting(setting, f"{name} needs it")
+    assert username is not None
+    assert password is not None
+
+    async def begin(runtime: Runtime) -> Mechanism:
+        if name == "PLAIN":
+            return Plain(username, password)
+        hash_name = name.removeprefix("SCRAM-").replace("-", "").lower()
+        nonce = b64encode(runtime.random.randbytes(NONCE_BYTES)).decode()
+        return Scram(ScramClient(hash_name, username, password, nonce))
+
+    return begin
+
+
+async def _oauth(runtime: Runtime, provider: Callable[[], Any]) -> Mechanism:
+    """Get a token. A plain function runs in a thread, because it may ask a server."""
+    if inspect.iscoroutinefunction(provider):
+        token = await provider()
+    else:
+        token = await runtime.in_thread(provider)
+        if inspect.isawaitable(token):
+            token = await token
+    if not isinstance(token, str) or not token:
+        raise BadSetting("sasl_oauth_token_provider", f"it returned {token!r}, not a token")
+    return OauthBearer(token)

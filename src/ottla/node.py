@@ -33,7 +33,7 @@ from ottla.broker.peers.late import LatePeers
 from ottla.broker.replication.replica_manager import ReplicaManager
 from ottla.broker.server.batch_opener import BatchOpener
 from ottla.broker.server.contract import BROKERS, CONTROLLERS
-from ottla.broker.server.enveloped import EnvelopedRequests
+from ottla.broker.server.envelope_serving import EnvelopedRequests
 from ottla.broker.server.fetch_sessions import FetchSessionCache
 from ottla.broker.server.live_config import LiveConfig
 from ottla.broker.server.local import LocalController
@@ -231,7 +231,9 @@ class Node:
             live_config=self.live_config,
             metadata=metadata,
             controller=controller,
-            enveloped=EnvelopedRequests(self.server.dispatchers[CONTROLLERS], self.server.lane),
+            enveloped=EnvelopedRequests(
+                self.server.dispatchers[CONTROLLERS], self.server.large_requests
+            ),
         )
         self.server.start_serving(CONTROLLERS, services)
         (listener, *_) = self.config["controller.listener.names"] or ("",)

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from ottla.broker.server import batch_opener
-from ottla.broker.server.batch_opener import BatchOpener, Lane
+from ottla.broker.server.batch_opener import BatchOpener, OpeningQueue
 from ottla.protocol.errors import KafkaError
 from ottla.runtime.os_runtime import OsRuntime
 
@@ -51,8 +51,8 @@ async def until(condition: Callable[[], bool]) -> None:
 
 def test_no_more_than_so_many_are_opened_at_once() -> None:
     async def story(runtime: OsRuntime) -> None:
-        gate, lane = Gate(), Lane(runtime, 1000, 2)
-        tasks = [asyncio.ensure_future(lane.run(10, gate)) for _ in range(5)]
+        gate, queue = Gate(), OpeningQueue(runtime, 1000, 2)
+        tasks = [asyncio.ensure_future(queue.run(10, gate)) for _ in range(5)]
         await until(lambda: gate.running == 2)
         await asyncio.sleep(0.05)
         assert gate.running == 2
@@ -76,11 +76,11 @@ def test_those_that_take_much_room_do_not_hold_up_the_others() -> None:
 
 def test_one_whose_client_is_gone_counts_until_its_thread_has_ended() -> None:
     async def story(runtime: OsRuntime) -> None:
-        gate, lane = Gate(), Lane(runtime, 1000, 1)
-        gone = asyncio.ensure_future(lane.run(10, gate))
+        gate, queue = Gate(), OpeningQueue(runtime, 1000, 1)
+        gone = asyncio.ensure_future(queue.run(10, gate))
         await until(lambda: gate.running == 1)
         gone.cancel()
-        following = asyncio.ensure_future(lane.run(10, lambda bytes_max: gate.running))
+        following = asyncio.ensure_future(queue.run(10, lambda bytes_max: gate.running))
         await asyncio.sleep(0.05)
         assert not following.done()
         gate.open()
@@ -94,30 +94,30 @@ def test_waiting_is_bounded_in_bytes_and_in_time(monkeypatch: pytest.MonkeyPatch
     monkeypatch.setattr(batch_opener, "WAITING_BYTES_MAX", 100)
 
     async def story(runtime: OsRuntime) -> None:
-        gate, lane = Gate(), Lane(runtime, 1000, 1)
-        large = asyncio.ensure_future(lane.run(500, gate))
+        gate, queue = Gate(), OpeningQueue(runtime, 1000, 1)
+        large = asyncio.ensure_future(queue.run(500, gate))
         await until(lambda: gate.running == 1)
         with pytest.raises(KafkaError, match="REQUEST_TIMED_OUT"):
-            await lane.run(1, gate)  # the one before took all the room
+            await queue.run(1, gate)  # the one before took all the room
         gate.open()
         await large
         gate = Gate()
-        first = asyncio.ensure_future(lane.run(50, gate))
+        first = asyncio.ensure_future(queue.run(50, gate))
         await until(lambda: gate.running == 1)
         with pytest.raises(KafkaError, match="REQUEST_TIMED_OUT"):
-            await lane.run(50, gate)  # it waits, in vain
+            await queue.run(50, gate)  # it waits, in vain
         gate.open()
         await first
-        assert await lane.run(100, lambda bytes_max: bytes_max) == 1000
+        assert await queue.run(100, lambda bytes_max: bytes_max) == 1000
 
     run(story)
 
 
 def test_an_error_is_told_and_frees_the_place() -> None:
     async def story(runtime: OsRuntime) -> None:
-        lane = Lane(runtime, 1000, 1)
+        queue = OpeningQueue(runtime, 1000, 1)
         for _ in range(3):
             with pytest.raises(ZeroDivisionError):
-                await lane.run(1, lambda bytes_max: bytes_max // 0)
+                await queue.run(1, lambda bytes_max: bytes_max // 0)
 
     run(story)

@@ -126,7 +126,7 @@ class FakeServer:
         self.time_s = 0.0
         self.seconds_a_look = 0.0
         self.soon: list[Callable[[], None]] = []
-        self.lane = None
+        self.large_requests = None
         self.on_file_failed = None
         self.runtime = self
         self.clock = self

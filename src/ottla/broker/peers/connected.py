@@ -1,4 +1,5 @@
-"""`Peers` over connections of `ottla.network`: one per (host, port, lane), opened by the first request.
+"""`Peers` over connections of `ottla.network`: one per (host, port, lane), opened by the first
+request.
 
 Nothing is retried here. The caller knows better whether, where and when: a vote is requested from
 other nodes, a fetch is retried after a pause.

@@ -23,11 +23,11 @@ SMALL_BYTES_MAX: Final = 8 * 1024 * 1024
 SMALL_AT_ONCE: Final = 4
 LARGE_AT_ONCE: Final = 1
 WAITING_BYTES_MAX: Final = 256 * 1024 * 1024
-"""The most compressed bytes that wait or are being opened in one lane."""
+"""The most compressed bytes that wait or are being opened in one queue."""
 WAIT_S_MAX: Final = 30.0
 
 
-class Lane:
+class OpeningQueue:
     def __init__(self, runtime: Runtime, bytes_max: int, at_once: int) -> None:
         self.bytes_max = bytes_max
         """The most bytes that a batch may decompress to."""
@@ -67,8 +67,8 @@ class Lane:
 
 class BatchOpener:
     def __init__(self, runtime: Runtime) -> None:
-        self.small = Lane(runtime, SMALL_BYTES_MAX, SMALL_AT_ONCE)
-        self.large = Lane(runtime, DECOMPRESSED_BYTES_MAX, LARGE_AT_ONCE)
+        self.small = OpeningQueue(runtime, SMALL_BYTES_MAX, SMALL_AT_ONCE)
+        self.large = OpeningQueue(runtime, DECOMPRESSED_BYTES_MAX, LARGE_AT_ONCE)
 
 
 def _too_busy() -> KafkaError:

@@ -23,7 +23,7 @@ from ottla.broker.server.frames import (
     PartialFrame,
     bad_size,
 )
-from ottla.broker.server.lane import Encoded, Undecodable
+from ottla.broker.server.large_requests import Encoded, Undecodable
 from ottla.broker.server.outgoing import Outgoing
 from ottla.broker.server.pending import ClientTask, Pending, PendingTask
 from ottla.broker.server.pieces import AT_ONCE_BYTES_MAX, AT_ONCE_ELEMENTS_MAX, weight_of
@@ -263,17 +263,17 @@ class Connection:
     def _handle(
         self, route: Route, correlation_id: int, context: NodeContext, request: Any
     ) -> None:
-        lane = self._server.lane
+        large = self._server.large_requests
         try:
             if route.weighed_above is not None and weight_of(request) - 1 > route.weighed_above:
-                self._await(route, correlation_id, ClientTask(lane.serve(route, context, request)))
+                self._await(route, correlation_id, ClientTask(large.serve(route, context, request)))
                 return
             result = route.handle(context, request)
             if type(result) is route.response_class:
                 try:
                     chunks = route.encode(result, AT_ONCE_ELEMENTS_MAX)
                 except TooManyElements:
-                    self._await(route, correlation_id, ClientTask(lane.encode(route, result)))
+                    self._await(route, correlation_id, ClientTask(large.encode(route, result)))
                 else:
                     self._answer(route, correlation_id, chunks)
             elif result is not None:
@@ -293,7 +293,7 @@ class Connection:
         if frame.obj is server.receive_view.obj:
             # the shared buffer is reused before this request is done
             frame = memoryview(bytearray(frame))
-        work = server.lane.serve_frame(route, context, frame, position)
+        work = server.large_requests.serve_frame(route, context, frame, position)
         self._await(route, correlation_id, ClientTask(work))
 
     def _answer(self, route: Route, correlation_id: int, chunks: list[Any]) -> None:
@@ -340,7 +340,7 @@ class Connection:
 
     def _encode_later(self, slot: Slot, response: Any) -> None:
         slot.ready = False
-        slot.pending = ClientTask(self._server.lane.encode(slot.route, response))
+        slot.pending = ClientTask(self._server.large_requests.encode(slot.route, response))
         self._held = True
         slot.pending.when_resolved(lambda encoded: self._resolved(slot, encoded))
 

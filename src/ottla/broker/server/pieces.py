@@ -21,7 +21,7 @@ from ottla.protocol.schema import Message, Struct
 AT_ONCE_ELEMENTS_MAX: Final = 2_000
 """The most elements decoded, handled and encoded in one go, which takes a few milliseconds."""
 AT_ONCE_BYTES_MAX: Final = 4 * 1024 * 1024
-"""A larger request is served in slices (see `lane`)."""
+"""A larger request is served in slices (see `large_requests`)."""
 PIECE_ELEMENTS_MAX: Final = 500
 BYTES_PER_ELEMENT: Final = 8192
 """Checking and writing this many bytes of records costs as much as one element of other APIs."""

@@ -11,7 +11,7 @@ from ottla.broker.server.caller import NO_CONNECTION, Caller
 from ottla.broker.server.connection import Connection
 from ottla.broker.server.contract import BROKERS, CONTROLLERS
 from ottla.broker.server.dispatch import Dispatcher
-from ottla.broker.server.lane import Lane
+from ottla.broker.server.large_requests import LargeRequests
 from ottla.broker.server.limits import ConnectionLimits, total_within
 from ottla.logs import get_logger
 from ottla.runtime.network import BufferSizes
@@ -54,7 +54,7 @@ class Server:
         self.runtime = runtime
         self.on_file_failed = on_file_failed
         self.dispatchers = {kind: Dispatcher(kind) for kind in (BROKERS, CONTROLLERS)}
-        self.lane = Lane(runtime)
+        self.large_requests = LargeRequests(runtime)
         self.receive_view = memoryview(bytearray(RECEIVE_BUFFER_BYTES))
         """Shared by all connections: the bytes of a read are served before the next read."""
         self.request_bytes_max: int = config["socket.request.max.bytes"]

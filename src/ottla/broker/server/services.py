@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from ottla.broker.metadata.log import MetadataLog
     from ottla.broker.replication.replica_manager import ReplicaManager
     from ottla.broker.server.batch_opener import BatchOpener
-    from ottla.broker.server.enveloped import EnvelopedRequests
+    from ottla.broker.server.envelope_serving import EnvelopedRequests
     from ottla.broker.server.fetch_sessions import FetchSessionCache
     from ottla.broker.server.live_config import LiveConfig
     from ottla.broker.server.local import LocalController

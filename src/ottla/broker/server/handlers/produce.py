@@ -45,7 +45,7 @@ from ottla.records.validation import (
 if TYPE_CHECKING:
     from ottla.broker.replication.partition import Partition
     from ottla.broker.replication.topic import HostedTopic
-    from ottla.broker.server.batch_opener import Lane
+    from ottla.broker.server.batch_opener import OpeningQueue
     from ottla.broker.server.context import BrokerContext
     from ottla.broker.storage.producers.verification import Verification
 
@@ -313,10 +313,10 @@ class Production:
                 item.error = None
                 await self._open_in(opener.large, (item,))
 
-    async def _open_in(self, lane: Lane, items: Sequence[_Item]) -> None:
+    async def _open_in(self, queue: OpeningQueue, items: Sequence[_Item]) -> None:
         size = sum(len(item.records) for item in items)
         try:
-            await lane.run(size, partial(self._open, items))
+            await queue.run(size, partial(self._open, items))
         except KafkaError as error:
             for item in items:
                 item.error = without_traceback(error)

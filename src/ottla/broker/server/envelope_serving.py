@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from ottla.broker.membership.controller_link import says_not_controller
 from ottla.broker.server.context import RequestContext
 from ottla.broker.server.dispatch import NotServed
-from ottla.broker.server.envelopes import contents_of, sealed_answer
-from ottla.broker.server.lane import Undecodable
+from ottla.broker.server.envelope_format import contents_of, sealed_answer
+from ottla.broker.server.large_requests import Undecodable
 from ottla.broker.server.pending import ClientTask, Pending, resolved
 from ottla.broker.server.pieces import AT_ONCE_BYTES_MAX, AT_ONCE_ELEMENTS_MAX, weight_of
 from ottla.logs import get_logger
@@ -22,7 +22,7 @@ from ottla.protocol.messages.envelope import EnvelopeResponse
 if TYPE_CHECKING:
     from ottla.broker.server.context import ControllerContext
     from ottla.broker.server.dispatch import Dispatcher, Route
-    from ottla.broker.server.lane import Encoded, Lane
+    from ottla.broker.server.large_requests import Encoded, LargeRequests
     from ottla.protocol.headers import RequestHeader
     from ottla.protocol.messages.envelope import EnvelopeRequest
 
@@ -38,10 +38,10 @@ class _Inner(NamedTuple):
 
 
 class EnvelopedRequests:
-    def __init__(self, dispatcher: Dispatcher, lane: Lane) -> None:
+    def __init__(self, dispatcher: Dispatcher, large_requests: LargeRequests) -> None:
         """`dispatcher` has the routes of controllers."""
         self._dispatcher = dispatcher
-        self._lane = lane
+        self._large_requests = large_requests
 
     def serve(
         self, context: ControllerContext, envelope: EnvelopeRequest
@@ -97,20 +97,22 @@ class EnvelopedRequests:
         try:
             chunks = route.encode(response, AT_ONCE_ELEMENTS_MAX)
         except TooManyElements:
-            chunks = (await self._lane.encode(route, response)).chunks
+            chunks = (await self._large_requests.encode(route, response)).chunks
         return sealed_answer(inner.header, chunks)
 
     async def _serve_large(
         self, inner: _Inner, frame: memoryview, position: int
     ) -> EnvelopeResponse:
-        return await self._in_lane(
-            inner, self._lane.serve_frame(inner.route, inner.context, frame, position)
+        return await self._sealed(
+            inner, self._large_requests.serve_frame(inner.route, inner.context, frame, position)
         )
 
     async def _serve_heavy(self, inner: _Inner, request: Any) -> EnvelopeResponse:
-        return await self._in_lane(inner, self._lane.serve(inner.route, inner.context, request))
+        return await self._sealed(
+            inner, self._large_requests.serve(inner.route, inner.context, request)
+        )
 
-    async def _in_lane(
+    async def _sealed(
         self, inner: _Inner, serving: Coroutine[Any, Any, Encoded | None]
     ) -> EnvelopeResponse:
         try:

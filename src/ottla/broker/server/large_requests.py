@@ -27,7 +27,7 @@ if TYPE_CHECKING:
 
 
 class Undecodable(Exception):
-    """A request cannot be decoded, or has too many elements even for the lane."""
+    """A request cannot be decoded, or has too many elements even for slices."""
 
 
 class Encoded:
@@ -39,7 +39,7 @@ class Encoded:
         self.chunks = chunks
 
 
-class Lane:
+class LargeRequests:
     def __init__(self, runtime: Runtime) -> None:
         self._runtime = runtime
         self._lock = asyncio.Lock()
@@ -61,8 +61,8 @@ class Lane:
 
     @asynccontextmanager
     async def _place(self) -> AsyncIterator[None]:
-        """Hold the lane. Code that leaves it must have released all objects of the request, or the
-        next garbage collection would scan them."""
+        """Wait until no other request is served. Code that leaves it must have released all objects
+        of the request, or the next garbage collection would scan them."""
         async with self._lock:
             with collector_paused():
                 yield
@@ -138,7 +138,7 @@ class Lane:
                 raise TooManyElements(f"an answer of more than {GATHERED_ELEMENTS_MAX} elements")
 
     async def _answer(self, result: Any) -> Any:
-        """Wait for the handler's response. Other requests may use the lane meanwhile."""
+        """Wait for the handler's response. Other requests may be served meanwhile."""
         if not isinstance(result, Pending) and not inspect.isawaitable(result):
             return result
         self._lock.release()

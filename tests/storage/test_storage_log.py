@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+import errno
+import os
 import threading
 import time
 from pathlib import Path
@@ -510,6 +512,37 @@ def test_a_flush_that_began_before_a_truncation_is_not_believed(tmp_path: Path) 
     log.flush()
     assert log.end_offset == 2
     assert log.recovery_point <= 2
+
+
+def test_names_are_synced_later_if_a_truncation_hides_the_failure_of_a_flush(
+    tmp_path: Path,
+) -> None:
+    class FailsOnce(FaultyDisk):
+        fails = False
+
+        def sync_dir(self, path: str) -> None:
+            if self.fails:
+                self.fails = False
+                log.truncate_to(log.end_offset - 1)
+                raise OSError(errno.EIO, os.strerror(errno.EIO), path)
+            super().sync_dir(path)
+            self.synced.append(path)
+
+    disk = FailsOnce()
+    folder = tmp_path / "t-0"
+    log = open_log(folder, SMALL, disk=disk)
+    fill(log, 12)
+    log.flush()
+    log.truncate_to(5)  # removes whole segments
+    fill(log, 12)
+    disk.fails = True
+    log.flush()
+    disk.synced.clear()
+    log.sync_cuts()
+    assert str(folder) in disk.synced
+    disk.synced.clear()
+    log.flush()
+    assert str(folder) in disk.synced  # the names of new segments
 
 
 def test_many_flushes_at_once_are_one(tmp_path: Path) -> None:

@@ -100,7 +100,23 @@ class Flusher:
         self.last_flush_ms = self._clock.wall_ms()
 
     def _sync_segments(self, segments: list[Segment], point: int, target: int) -> None:
-        new_names, self.has_removed_names = self.has_removed_names, False
+        removed, self.has_removed_names = self.has_removed_names, False
+        try:
+            added = self._sync_files(segments, point, target)
+            if self._is_new_folder:
+                self._sync_new_folder()
+            elif removed or added:
+                self._segments.disk.sync_dir(self._segments.directory)
+        except OSError:
+            # The error is ignored if the log was truncated meanwhile: names stay to be synced.
+            self.has_removed_names = self.has_removed_names or removed
+            raise
+        for segment in added:
+            segment.folder_entry_synced = True
+
+    def _sync_files(self, segments: list[Segment], point: int, target: int) -> list[Segment]:
+        """Sync the files, and return the segments whose names are not durable yet."""
+        added = []
         for index, segment in enumerate(segments):
             is_last = index == len(segments) - 1
             if segment.base_offset >= target:
@@ -112,19 +128,20 @@ class Flusher:
                 continue
             if not is_last:
                 self._sync_snapshot(segments[index + 1].base_offset)
-            new_names = new_names or not segment.folder_entry_synced
-            segment.folder_entry_synced = True
+            if not segment.folder_entry_synced:
+                added.append(segment)
         self.write_epochs()
-        if self._is_new_folder:
-            self._sync_new_folder()
-        elif new_names:
-            self._segments.disk.sync_dir(self._segments.directory)
+        return added
 
     def sync_cuts(self) -> None:
         """Make truncations and removed names durable."""
         if self.has_removed_names:
             self.has_removed_names = False
-            self._segments.disk.sync_dir(self._segments.directory)
+            try:
+                self._segments.disk.sync_dir(self._segments.directory)
+            except OSError:
+                self.has_removed_names = True
+                raise
         for segment in self._segments:
             if segment.is_cut:
                 self._sync_segment(segment, with_indexes=False)

@@ -30,6 +30,7 @@ import sys
 import tempfile
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
@@ -70,6 +71,9 @@ TIMEOUT_MS = 5000
 MOVE_INTERVAL_S = 3.0
 RESTART_INTERVAL_S = 5.0
 READ_TIMEOUT_S = 60.0
+ROUND_MAX = 150
+"""Transactions of a producer in one process: each fatal error costs librdkafka a new producer, and
+a process cannot have more than 1,024 of them in its life."""
 WAITED_S_MAX = 15.0
 """Somebody waited half a minute for nothing if a loop takes longer than Kafka's by more."""
 
@@ -78,13 +82,19 @@ WAITED_S_MAX = 15.0
 class Outcome:
     """What one client saw in one scenario."""
 
-    committed: int
-    aborted: int
-    errors: dict[str, int]
-    seconds: float
+    committed: int = 0
+    aborted: int = 0
+    errors: dict[str, int] = field(default_factory=dict)
+    seconds: float = 0.0
     unread: str = ""
     """What is wrong with what can be read afterwards, if anything."""
     said: str = field(default="", repr=False)
+
+    def add(self, later: Outcome) -> None:
+        self.committed += later.committed
+        self.aborted += later.aborted
+        self.errors = dict(Counter(self.errors) + Counter(later.errors))
+        self.said += later.said
 
     def unexpected(self, scenario: str) -> dict[str, int]:
         made = EXPECTED.get(scenario)
@@ -114,18 +124,24 @@ def run_loop(
     partitions = FEW_PARTITIONS.get(scenario, PARTITIONS)
     settings = [f"transaction.timeout.ms={TIMEOUT_MS if scenario == 'timeout' else 60_000}"]
     each = -(-transactions // PRODUCERS)
-    words = [trio.address, topic, str(partitions), scenario, str(PRODUCERS), str(each), str(seed)]
     create(trio, topic, partitions)
+    outcome = Outcome()
     started = time.monotonic()
     with disturbing(trio, scenario):
-        done = subprocess.run([*command, *words, *settings], capture_output=True, text=True)
-    seconds = time.monotonic() - started
-    if done.returncode:
-        raise RuntimeError(f"{command[0]} ended with {done.returncode}:\n{done.stderr[-2000:]}")
-    told = json.loads(done.stdout.splitlines()[-1])
-    outcome = Outcome(**told, seconds=seconds, said=done.stderr)
+        for first in range(0, each, ROUND_MAX):
+            count = min(ROUND_MAX, each - first)
+            words = [trio.address, topic, str(partitions), scenario, str(PRODUCERS)]
+            outcome.add(run_round([*command, *words, str(count), str(seed + first), *settings]))
+    outcome.seconds = time.monotonic() - started
     outcome.unread = check_read(trio, topic, partitions, outcome)
     return outcome
+
+
+def run_round(command: Sequence[str]) -> Outcome:
+    done = subprocess.run(command, capture_output=True, text=True)
+    if done.returncode:
+        raise RuntimeError(f"{command[0]} ended with {done.returncode}:\n{done.stderr[-2000:]}")
+    return Outcome(**json.loads(done.stdout.splitlines()[-1]), said=done.stderr)
 
 
 def create(trio: Trio, topic: str, partitions: int) -> None:

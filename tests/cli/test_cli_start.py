@@ -15,6 +15,7 @@ import pytest
 from cli_tools import PROGRAM, call, eventually, execute, started
 
 from ottla.cli.start import UsageError, gathered, listener_settings
+from ottla.runtime.ports import free_ports
 
 pytestmark = pytest.mark.ottla_only
 
@@ -50,6 +51,30 @@ def test_a_broker_under_nohup_outlives_its_terminal(tmp_path: Path) -> None:
             assert process.wait(20) == 0
     finally:
         signal.signal(signal.SIGHUP, before)
+
+
+def test_it_serves_though_nobody_reads_its_ready_line(tmp_path: Path) -> None:
+    """As with `| head -0`, or a terminal that closes while the line is written to it."""
+    ours, theirs = os.pipe()
+    os.close(ours)
+    address = f"127.0.0.1:{free_ports(1)[0]}"
+    process = subprocess.Popen(
+        [PROGRAM, "start", "--data", str(tmp_path), "--listener", address],
+        stdout=theirs,
+        stderr=subprocess.PIPE,
+        text=True,
+    )
+    os.close(theirs)
+    try:
+        eventually(lambda: call("cluster", "--bootstrap", address).code == 0)
+        time.sleep(0.3)  # the line is written once it serves
+        process.send_signal(signal.SIGINT)
+        _, errors = process.communicate(timeout=20)
+    finally:
+        process.kill()
+        process.wait()
+    assert "Traceback" not in errors
+    assert process.returncode == 0
 
 
 @pytest.mark.parametrize("arguments", [("start",), ("start", "--nodes", "3"), ("topics", "list")])

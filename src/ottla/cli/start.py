@@ -5,6 +5,7 @@ Nothing is imported here that the broker does not need: start-up is measured in 
 
 from __future__ import annotations
 
+import os
 import sys
 from argparse import ArgumentParser, ArgumentTypeError, Namespace, RawDescriptionHelpFormatter
 from collections.abc import Callable, Mapping
@@ -222,7 +223,13 @@ def _say(places: str, folders: str, began: float) -> None:
     from ottla.runtime.clock import SystemClock
 
     taken = SystemClock().now() - began
-    print(f"Ottla {__version__} ready in {taken:.2f} s: {places}, data in {folders}", flush=True)
+    line = f"Ottla {__version__} ready in {taken:.2f} s: {places}, data in {folders}"
+    try:
+        print(line, flush=True)
+    except OSError:
+        # The terminal or the reader of a pipe is gone. Clients are served all the same, and the
+        # rest of the line must not fail again when Python ends.
+        sys.stdout = open(os.devnull, "w")  # noqa: SIM115
 
 
 def _show(host: str, port: int) -> str:

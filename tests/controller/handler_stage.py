@@ -21,8 +21,8 @@ from ottla.broker.metadata.log import MetadataLog
 from ottla.broker.server.caller import Caller
 from ottla.broker.server.contract import CONTROLLERS
 from ottla.broker.server.dispatch import Dispatcher
-from ottla.broker.server.enveloped import EnvelopedRequests
-from ottla.broker.server.lane import Lane
+from ottla.broker.server.envelope_serving import EnvelopedRequests
+from ottla.broker.server.large_requests import LargeRequests
 from ottla.broker.server.local import LocalController
 from ottla.broker.storage.log_manager import LogManager
 from ottla.config.broker import BrokerConfig
@@ -89,7 +89,7 @@ def with_admin(folder: Path, use: Callable[[Admin], Awaitable[None]], **settings
             log_manager=manager,
             replicas=SimpleNamespace(topics={}),
             endpoints=(),
-            enveloped=EnvelopedRequests(Dispatcher(CONTROLLERS), Lane(runtime)),
+            enveloped=EnvelopedRequests(Dispatcher(CONTROLLERS), LargeRequests(runtime)),
         )
         local = node.local_controller = LocalController(node, "CONTROLLER")  # type: ignore[arg-type]
         registered = await controller.register_broker(registration(manager.dirs.directory_ids()))

@@ -2,7 +2,8 @@
 client beside others.
 
 Both brokers run here in turns, on free ports of 127.0.0.1, with their defaults, the same client and
-the same settings. Without Kafka's jars (see scripts/fetch_kafka.py) Ottla runs alone.
+the same settings. Without Kafka's jars (see scripts/fetch_kafka.py) Ottla runs alone. `--beside`
+measures a change: the Ottla of another checkout takes Kafka's place.
 """
 
 from __future__ import annotations
@@ -61,10 +62,16 @@ def main() -> int:
     console = Console(highlight=False)
     if not console.is_terminal:
         console = Console(highlight=False, width=TABLE_COLUMNS)
-    libs = None if options.alone else _libs(console)
+    libs = None if options.alone or options.beside else _libs(console)
     started = time.monotonic()
     with tempfile.TemporaryDirectory(prefix="ottla-bench-", dir=options.folder) as folder:
-        bench = Bench(Path(folder), libs, quick=options.quick, say=lambda text: _say(console, text))
+        bench = Bench(
+            Path(folder),
+            libs,
+            quick=options.quick,
+            say=lambda text: _say(console, text),
+            beside=options.beside,
+        )
         try:
             for name in options.names or SCENARIOS:
                 SCENARIOS[name](bench)
@@ -92,6 +99,12 @@ def _arguments() -> argparse.Namespace:
     )
     parser.add_argument("--quick", action="store_true", help="smaller loads: four or five minutes")
     parser.add_argument("--alone", action="store_true", help="measure Ottla only")
+    parser.add_argument(
+        "--beside",
+        type=Path,
+        metavar="CHECKOUT",
+        help="another checkout of Ottla, where `make setup` was run, instead of Kafka",
+    )
     parser.add_argument("--folder", help="where the brokers keep their data (default: temporary)")
     return parser.parse_args()
 

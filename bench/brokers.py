@@ -190,10 +190,20 @@ class Broker:
 class Ottla(Broker):
     name = "Ottla"
 
+    def __init__(
+        self,
+        folder: Path,
+        options: Mapping[str, str] | None = None,
+        *,
+        bin_folder: Path = Path(sys.executable).parent,
+    ) -> None:
+        """`bin_folder` has the command: that of this checkout, or of another one."""
+        super().__init__(folder, options)
+        self._program = bin_folder / "ottla"
+
     def command(self) -> list[str]:
         # The port of the first start is kept over restarts, so that clients find it again.
-        program = Path(sys.executable).parent / "ottla"
-        line = [str(program), "start", "--listener", f"{HOST}:{self.port}"]
+        line = [str(self._program), "start", "--listener", f"{HOST}:{self.port}"]
         if "log.dirs" not in self.options:
             line += ["--data", str(self.data)]
         for key, value in self.options.items():

@@ -13,7 +13,8 @@ from rich.console import Console
 from rich.table import Table
 
 FOLDER = Path(__file__).parent / "results"
-OTTLA, KAFKA = "Ottla", "Kafka"
+OTTLA, KAFKA, BEFORE = "Ottla", "Kafka", "before"
+PEERS = {KAFKA: "Apache Kafka", BEFORE: "the Ottla of another checkout"}
 
 
 class Reading(NamedTuple):
@@ -36,8 +37,9 @@ class Section(Protocol):
 class Results:
     """Every reading of every round, by label and broker."""
 
-    def __init__(self, *, quick: bool) -> None:
+    def __init__(self, *, quick: bool, peer: str = KAFKA) -> None:
         self.quick = quick
+        self._peer = peer
         self._shape: dict[str, Reading] = {}
         self._values: dict[tuple[str, str], list[float]] = {}
         self._sections: dict[str, Section] = {}
@@ -55,7 +57,7 @@ class Results:
         return statistics.median(values) if values else None
 
     def ratio(self, label: str) -> float | None:
-        ours, theirs = self.median(label, OTTLA), self.median(label, KAFKA)
+        ours, theirs = self.median(label, OTTLA), self.median(label, self._peer)
         return ours / theirs if ours is not None and theirs else None
 
     def show(self, console: Console) -> None:
@@ -65,9 +67,9 @@ class Results:
             self._show_brokers(console)
 
     def _show_brokers(self, console: Console) -> None:
-        table = Table(title="Ottla beside Apache Kafka (medians)", title_justify="left")
+        table = Table(title=f"Ottla beside {PEERS[self._peer]} (medians)", title_justify="left")
         table.add_column("measure", no_wrap=True)
-        for head in (OTTLA, KAFKA, "Ottla/Kafka", "target"):
+        for head in (OTTLA, self._peer, f"Ottla/{self._peer}", "target"):
             table.add_column(head, justify="right")
         for label, shape in self._shape.items():
             table.add_row(label, *self._cells(label, shape))
@@ -77,7 +79,7 @@ class Results:
     def _cells(self, label: str, shape: Reading) -> list[str]:
         ours, theirs, ratio = (
             self.median(label, OTTLA),
-            self.median(label, KAFKA),
+            self.median(label, self._peer),
             self.ratio(label),
         )
         cells = [_number(ours, shape.unit), _number(theirs, shape.unit), "-", ""]
@@ -106,7 +108,7 @@ class Results:
         return path
 
     def _entry(self, label: str, shape: Reading) -> dict[str, Any]:
-        sides = {side: self._values.get((label, side), []) for side in (OTTLA, KAFKA)}
+        sides = {side: self._values.get((label, side), []) for side in (OTTLA, self._peer)}
         return {
             "measure": label,
             "unit": shape.unit,

@@ -7,7 +7,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 from bench.brokers import Broker, Kafka, Ottla
-from bench.results import Reading, Results
+from bench.results import BEFORE, KAFKA, Reading, Results
 
 MakeBroker = Callable[[Path, Mapping[str, str] | None], Broker]
 Work = Callable[[Broker], list[Reading]]
@@ -44,16 +44,34 @@ class Side:
 
 
 class Bench:
-    def __init__(self, folder: Path, libs: Path | None, *, quick: bool, say: Callable[..., None]):
+    def __init__(
+        self,
+        folder: Path,
+        libs: Path | None,
+        *,
+        quick: bool,
+        say: Callable[..., None],
+        beside: Path | None = None,
+    ) -> None:
+        """`beside` is another checkout of Ottla, set up, which takes Kafka's place."""
         self.quick = quick
         self.folder = folder
         self.libs = libs
-        self.results = Results(quick=quick)
+        self.results = Results(quick=quick, peer=BEFORE if beside is not None else KAFKA)
         self.say = say
         self.sides = [Side("Ottla", folder, Ottla)]
-        if libs is not None:
+        if beside is not None:
+            programs = beside / ".venv" / "bin"
             self.sides.append(
-                Side("Kafka", folder, lambda path, options: Kafka(path, options, libs=libs))
+                Side(
+                    "before",
+                    folder,
+                    lambda path, options: Ottla(path, options, bin_folder=programs),
+                )
+            )
+        elif libs is not None:
+            self.sides.append(
+                Side(KAFKA, folder, lambda path, options: Kafka(path, options, libs=libs))
             )
 
     def pick(self, quick: int, full: int) -> int:

@@ -33,6 +33,7 @@ from ottla.protocol.messages.heartbeat import HeartbeatRequest
 from ottla.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
 from ottla.protocol.messages.leave_group import LeaveGroupRequest
 from ottla.protocol.messages.sync_group import SyncGroupRequest
+from ottla.runtime.pace import at_once
 
 CLIENT = Client("c", "/h", 9)
 SESSION_MS = 1_000
@@ -146,10 +147,8 @@ def stage() -> KindStage:
 
 
 def listed(shard: GroupShard, **filters: frozenset[str]) -> set[tuple[str, str, str]]:
-    groups = shard.list_groups(
-        filters.get("states", frozenset()), filters.get("kinds", frozenset())
-    )
-    return {(one.group_id, one.group_type, one.group_state) for one in groups}
+    steps = shard.list_groups(filters.get("states", frozenset()), filters.get("kinds", frozenset()))
+    return {(one.group_id, one.group_type, one.group_state) for one in at_once(steps)}
 
 
 def test_the_registry_has_all_kinds() -> None:

@@ -26,6 +26,7 @@ from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.heartbeat import HeartbeatRequest
 from ottla.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
 from ottla.protocol.messages.leave_group import LeaveGroupRequest, MemberIdentity
+from ottla.runtime.pace import at_once
 
 
 @pytest.fixture
@@ -270,7 +271,7 @@ def test_groups_are_listed_by_state_and_kind(stage: ShardStage) -> None:
     stage.join("joined")
 
     def listed(*states: str, kinds: tuple[str, ...] = ()) -> list[tuple[str, str, str, str]]:
-        found = stage.shard.list_groups(frozenset(states), frozenset(kinds))
+        found = at_once(stage.shard.list_groups(frozenset(states), frozenset(kinds)))
         return [(g.group_id, g.protocol_type, g.group_state, g.group_type) for g in found]
 
     simple = ("simple", "", "Empty", "classic")

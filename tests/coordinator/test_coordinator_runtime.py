@@ -241,6 +241,27 @@ def test_timers_fire_and_can_be_moved_and_dropped(stage: CoordinatorStage) -> No
     assert stage.shard().fired == ["soon", "late"]
 
 
+def test_a_marker_whose_write_breaks_is_answered_and_the_shard_loaded_anew(
+    stage: CoordinatorStage, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    def broken(marker: Marker, now_ms: int) -> None:
+        raise ValueError("not a marker that can be encoded")
+
+    async def story() -> None:
+        before = stage.shard()
+        monkeypatch.setattr(stage.partitions[0], "append_marker", broken)
+        token = StageToken()
+        marker = Marker(producer_id=7, producer_epoch=0, coordinator_epoch=0, committed=True)
+        stage.coordinator.end_transaction(0, marker, token, WriteTxnMarkersResponse())
+        assert token.answers == [ErrorCode.UNKNOWN_SERVER_ERROR]
+        stage.runtime.advance(0.1)
+        await stage.runtime.settle()
+        assert stage.shard() is not before
+        assert stage.shard().ended == []
+
+    run(story())
+
+
 def test_a_shard_learns_its_log_before_it_answers(stage: CoordinatorStage) -> None:
     async def story() -> None:
         for offset in range(5):

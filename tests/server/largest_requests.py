@@ -16,9 +16,9 @@ import socket
 import struct
 import sys
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
-from typing import Any, NamedTuple
+from typing import Any, NamedTuple, TypeVar
 
 sys.path.insert(0, str(Path(__file__).resolve().parents[2]))
 
@@ -59,6 +59,7 @@ SETTLE_S = 0.05
 NODES = {BROKERS: 1, CONTROLLERS: 3}
 """How many nodes: a single one has no listener of controllers."""
 
+T = TypeVar("T")
 Path_ = tuple[str, ...]
 
 
@@ -335,6 +336,10 @@ class Probe:
                 return _read(peer, struct.unpack(">i", size)[0])
             except ConnectionError:
                 return None
+
+    def look(self, read: Callable[[], T]) -> T:
+        """Call `read` in the broker's loop."""
+        return self._thread.look(read)
 
     def longest(self, kind: str, title: str, frame: bytes) -> Longest:
         gc.collect()

@@ -5,25 +5,40 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Iterator
+from dataclasses import replace
+from random import Random
 
 import pytest
-from largest_requests import NODES, Longest, Probe, frame_of, measure
+from largest_requests import GROUP, NODES, Longest, Probe, frame_of, measure
 
 import ottla.testing
+from ottla.broker.coordinator.classic.group import ClassicGroup
+from ottla.broker.coordinator.classic.settings import GroupSettings
+from ottla.broker.coordinator.group_shard import GroupShard
+from ottla.broker.coordinator.service import Coordinators
+from ottla.broker.coordinator.transactions.shard import TransactionShard
+from ottla.broker.coordinator.transactions.transaction import Transaction
+from ottla.broker.metadata.resources import ResourceType
 from ottla.broker.server.contract import BROKERS, CONTROLLERS, served_on
-from ottla.protocol.apis import ApiKey
+from ottla.protocol.apis import ApiKey, api
 from ottla.protocol.codec import decoder
+from ottla.protocol.errors import KafkaError
 from ottla.protocol.messages.describe_configs import (
     DescribeConfigsRequest,
     DescribeConfigsResource,
     DescribeConfigsResponse,
 )
+from ottla.protocol.messages.find_coordinator import FindCoordinatorRequest
 from ottla.protocol.messages.incremental_alter_configs import (
     AlterableConfig,
     AlterConfigsResource,
     IncrementalAlterConfigsRequest,
 )
+from ottla.protocol.messages.list_config_resources import ListConfigResourcesRequest
+from ottla.protocol.messages.list_groups import ListGroupsRequest
+from ottla.protocol.messages.list_transactions import ListTransactionsRequest
 from ottla.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
 
 TURN_MS_MAX = 50.0
@@ -100,3 +115,67 @@ def test_what_is_too_much_is_refused_in_slices(broker: Probe) -> None:
     result = broker.longest(BROKERS, "IncrementalAlterConfigs", frame_of(request, 1))
     assert not result.response_bytes
     assert result.turn_ms < TURN_MS_MAX / 2, result
+
+
+def shards(coordinators: Coordinators) -> tuple[list[GroupShard], list[TransactionShard]]:
+    """Return those that are loaded; none while one is loading."""
+    try:
+        return (
+            [shard for _, shard in coordinators.groups.shards()],
+            [shard for _, shard in coordinators.transactions.coordinator.shards()],
+        )
+    except KafkaError:
+        return [], []
+
+
+def test_lists_of_a_hundred_thousand_entries_do_not_hold_the_loop(broker: Probe) -> None:
+    """Their answers grow with what a broker stores, not with the request."""
+    services = broker.node.broker.services
+    many = range(100_000)
+    group = ClassicGroup(GROUP, GroupSettings(), Random(1))
+    transaction = Transaction("t", producer_id=1, timeout_ms=60_000)
+
+    def fill() -> None:
+        (groups, *_), (transactions, *_) = shards(services.coordinators)
+        groups.groups = dict.fromkeys(map(str, many), group)
+        transactions.transactions = dict.fromkeys(map(str, many), transaction)
+
+    def with_many_configs() -> None:
+        set_configs({(ResourceType.CLIENT_METRICS, str(number)): {} for number in many})
+
+    def without_configs() -> None:
+        set_configs({})
+
+    def set_configs(configs: dict[tuple[int, str], dict[str, str]]) -> None:
+        """In the image of later changes too: the controller may make one at any time."""
+        metadata = services.metadata
+        metadata.image = replace(metadata.image, configs=configs)
+        metadata.pending = replace(metadata.pending, configs=configs)
+
+    def empty() -> None:
+        (groups, *_), (transactions, *_) = shards(services.coordinators)
+        groups.groups, transactions.transactions = {}, {}
+
+    find = FindCoordinatorRequest(key="t", key_type=1)
+    broker.ask(BROKERS, frame_of(find, 3))
+    deadline = time.monotonic() + 20
+    while not all(broker.look(lambda: shards(services.coordinators))):
+        assert time.monotonic() < deadline
+        time.sleep(0.05)
+    answers = []
+    for request, before, after in (
+        (ListGroupsRequest(), fill, empty),
+        (ListTransactionsRequest(transactional_id_pattern="t+"), fill, empty),
+        (ListConfigResourcesRequest(), with_many_configs, without_configs),
+    ):
+        version = api(ApiKey(request.API_KEY)).latest_stable
+        broker.look(before)
+        try:
+            name = type(request).__name__
+            answers.append(broker.longest(BROKERS, name, frame_of(request, version)))
+        finally:
+            broker.look(after)
+    for answer in answers:
+        print(answer)
+        assert answer.response_bytes > 500_000, answer
+        assert answer.turn_ms < TURN_MS_MAX, answer

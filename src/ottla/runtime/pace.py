@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final, TypeVar
 
 from ottla.logs import get_logger
 from ottla.runtime.burst_memory import BURST
+from ottla.runtime.collector import collector_paused
 
 if TYPE_CHECKING:
     from ottla.runtime.runtime import Runtime
@@ -56,6 +57,13 @@ async def in_slices(
     except StopIteration as done:
         result: T = done.value
         return result
+
+
+async def many_in_slices(runtime: Runtime, steps: Generator[None, None, T]) -> T:
+    """As `in_slices`, for work that makes many objects: garbage collection must not scan them all
+    meanwhile, which would block the loop, too."""
+    with collector_paused():
+        return await in_slices(runtime, steps)
 
 
 def at_once(steps: Generator[None, None, T]) -> T:

@@ -8,6 +8,7 @@ import pytest
 from transaction_stage import Stage
 
 from ottla.broker.coordinator.transactions.initializing import check_request
+from ottla.broker.coordinator.transactions.listing import list_transactions
 from ottla.broker.coordinator.transactions.settings import TransactionSettings
 from ottla.broker.coordinator.transactions.states import (
     BY_TITLE,
@@ -22,7 +23,11 @@ from ottla.broker.coordinator.transactions.states import (
 from ottla.broker.coordinator.transactions.transaction import EPOCH_LAST, NOBODY, Identity
 from ottla.protocol.errors import ErrorCode, KafkaError
 from ottla.protocol.messages.init_producer_id import InitProducerIdRequest
-from ottla.protocol.messages.list_transactions import ListTransactionsRequest
+from ottla.protocol.messages.list_transactions import (
+    ListTransactionsRequest,
+    ListTransactionsResponse,
+)
+from ottla.runtime.pace import at_once
 
 A, B = ("orders", 0), ("orders", 1)
 TWO_PHASE = TransactionSettings(two_phase_commit=True)
@@ -541,10 +546,14 @@ def test_a_producer_that_keeps_nothing_finds_nothing_ongoing() -> None:
 # --- looking ------------------------------------------------------------------------------------
 
 
-def listed(stage: Stage, **filters: object) -> list[str]:
+def answered(stage: Stage, **filters: object) -> ListTransactionsResponse:
     request = ListTransactionsRequest(**filters)
-    response = stage.ask("list", request, lambda name: True)
-    return [found.transactional_id for found in response.transaction_states]
+    transactions = stage.ask("list")
+    return at_once(list_transactions(transactions, request, bool, stage.now.wall_ms))
+
+
+def listed(stage: Stage, **filters: object) -> list[str]:
+    return [found.transactional_id for found in answered(stage, **filters).transaction_states]
 
 
 def test_transactions_are_listed_by_state_producer_and_age(stage: Stage) -> None:
@@ -558,8 +567,7 @@ def test_transactions_are_listed_by_state_producer_and_age(stage: Stage) -> None
     assert listed(stage, producer_id_filters=[idle.producer_id]) == ["idle"]
     assert listed(stage, duration_filter=999) == ["open"]
     assert listed(stage, duration_filter=1_000) == []
-    response = stage.ask("list", ListTransactionsRequest(state_filters=["Lost"]), bool)
-    assert response.unknown_state_filters == ["Lost"]
+    assert answered(stage, state_filters=["Lost"]).unknown_state_filters == ["Lost"]
 
 
 def test_a_transaction_is_described(stage: Stage) -> None:

@@ -112,7 +112,7 @@ class Stage:
 
     def ask(self, method: str, *arguments: Any) -> Any:
         reply = Reply()
-        without_time = method in ("verify_partitions", "describe")
+        without_time = method in ("verify_partitions", "describe", "list")
 
         def step(shard: TransactionShard, now: Now, outbox: Outbox) -> None:
             times = () if without_time else (now,)

@@ -7,7 +7,7 @@ group has are served by that kind's `hosting.py`.
 
 from __future__ import annotations
 
-from collections.abc import Hashable
+from collections.abc import Generator, Hashable
 from random import Random
 from typing import Any, Final, cast
 
@@ -303,20 +303,26 @@ class GroupShard:
 
     # --- groups as a whole ----------------------------------------------------------------------
 
-    def list_groups(self, states: frozenset[str], kinds: frozenset[str]) -> list[ListedGroup]:
+    def list_groups(
+        self, states: frozenset[str], kinds: frozenset[str]
+    ) -> Generator[None, None, list[ListedGroup]]:
         """Return the groups in one of `states` and of one of `kinds` (both in lower case); empty
-        means all."""
-        return [
-            ListedGroup(
-                group_id=group.group_id,
-                protocol_type=group.protocol_type or "",
-                group_state=group.state.value,
-                group_type=group.kind,
-            )
-            for group in self.groups.values()
-            if (not states or group.state.value.lower() in states)
-            and (not kinds or group.kind in kinds)
-        ]
+        means all. Pauses at each group, because a shard may have many."""
+        listed = []
+        for group in list(self.groups.values()):
+            if (not states or group.state.value.lower() in states) and (
+                not kinds or group.kind in kinds
+            ):
+                listed.append(
+                    ListedGroup(
+                        group_id=group.group_id,
+                        protocol_type=group.protocol_type or "",
+                        group_state=group.state.value,
+                        group_type=group.kind,
+                    )
+                )
+            yield
+        return listed
 
     def delete_group(self, group_id: str, token: Token, now: Now, outbox: Outbox) -> None:
         error = self._delete(group_id, now, outbox)

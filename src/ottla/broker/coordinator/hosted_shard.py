@@ -22,7 +22,7 @@ from ottla.broker.replication.partition import TransactionEnd as Marker
 from ottla.buffers import Buffer
 from ottla.logs import get_logger
 from ottla.protocol.errors import ErrorCode, KafkaError
-from ottla.protocol.schema import Message, Struct
+from ottla.protocol.schema import Message
 from ottla.records.builder import build_batch
 from ottla.records.codec import Codec
 from ottla.records.errors import InvalidBatch
@@ -60,7 +60,7 @@ class _Waiting(NamedTuple):
     needed: int
     deadline_ms: int
     token: Token
-    response: Message | Struct
+    response: Any
 
 
 class HostedShard(Generic[S]):
@@ -137,6 +137,12 @@ class HostedShard(Generic[S]):
                 self._owner.reload(self, ErrorCode.NOT_COORDINATOR)
             token.fail(error)
             return
+        except Exception as error:
+            # The marker may be in the log or not: the log is the truth.
+            log.error("marker not written", partition=str(self.partition), exc_info=error)
+            self._owner.reload(self, ErrorCode.NOT_COORDINATOR)
+            token.fail(KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR))
+            return
         try:
             shard.transaction_ended(marker.producer_id, committed=marker.committed)
         except Exception as error:
@@ -212,7 +218,7 @@ class HostedShard(Generic[S]):
 
     # --- replies --------------------------------------------------------------------------------
 
-    def _reply(self, replies: list[tuple[Any, Message | Struct]]) -> None:
+    def _reply(self, replies: list[tuple[Any, Any]]) -> None:
         needed = self._appended
         if self.partition.high_watermark >= needed and not self._waiting:
             for token, response in replies:

@@ -44,9 +44,9 @@ class Outbox:
     def append(self, key: Message, value: Message | None) -> None:
         self.records.append(CoordinatorRecord(key, value))
 
-    def reply(self, token: Any, response: Message | Struct) -> None:
+    def reply(self, token: Any, response: Any) -> None:
         """Answer the request of `token`, in its own step or a later one; only once. The response
-        may be a part of a message, if the handler combines the answers of several shards."""
+        is a message, or what the handler combines from several shards to one."""
         self.replies.append((token, response))
 
     def set_timer(self, key: Hashable, due_ms: int) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Generator, Iterable
 
 from ottla.broker.coordinator.transactions.states import BY_TITLE
 from ottla.broker.coordinator.transactions.transaction import Transaction, by_topic
@@ -21,7 +21,8 @@ def list_transactions(
     request: ListTransactionsRequest,
     name_matches: Callable[[str], object],
     now_ms: int,
-) -> ListTransactionsResponse:
+) -> Generator[None, None, ListTransactionsResponse]:
+    """Return the transactions that pass all filters. Pauses at each, because there may be many."""
     states = {BY_TITLE[name] for name in request.state_filters if name in BY_TITLE}
     producer_ids = set(request.producer_id_filters)
 
@@ -36,18 +37,19 @@ def list_transactions(
             return False
         return bool(name_matches(transaction.transactional_id))
 
-    return ListTransactionsResponse(
-        unknown_state_filters=[name for name in request.state_filters if name not in BY_TITLE],
-        transaction_states=[
-            ListedState(
+    response = ListTransactionsResponse(
+        unknown_state_filters=[name for name in request.state_filters if name not in BY_TITLE]
+    )
+    for transaction in transactions:
+        if wanted(transaction):
+            listed = ListedState(
                 transactional_id=transaction.transactional_id,
                 producer_id=transaction.producer_id,
                 transaction_state=transaction.state.title,
             )
-            for transaction in transactions
-            if wanted(transaction)
-        ],
-    )
+            response.transaction_states.append(listed)
+        yield
+    return response
 
 
 def describe_transaction(transactional_id: str, found: Transaction | None) -> DescribedState:

@@ -16,7 +16,7 @@ from ottla.broker.coordinator.record_codec import TRANSACTION_RECORDS, encode
 from ottla.broker.coordinator.shard import Token
 from ottla.broker.coordinator.transactions import initializing
 from ottla.broker.coordinator.transactions.ending import End, Judgement, judge_end
-from ottla.broker.coordinator.transactions.listing import describe_transaction, list_transactions
+from ottla.broker.coordinator.transactions.listing import describe_transaction
 from ottla.broker.coordinator.transactions.settings import TransactionSettings
 from ottla.broker.coordinator.transactions.states import AT_REST, ONGOING, PREPARE_COMMIT, PREPARED
 from ottla.broker.coordinator.transactions.transaction import (
@@ -47,7 +47,6 @@ from ottla.protocol.messages.add_partitions_to_txn import (
 from ottla.protocol.messages.describe_transactions import DescribeTransactionsResponse
 from ottla.protocol.messages.end_txn import EndTxnResponse
 from ottla.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
-from ottla.protocol.messages.list_transactions import ListTransactionsRequest
 from ottla.protocol.messages.write_txn_markers import (
     WritableTxnMarker,
     WritableTxnMarkerTopic,
@@ -258,16 +257,9 @@ class TransactionShard:
             ),
         )
 
-    def list(
-        self,
-        request: ListTransactionsRequest,
-        name_matches: Callable[[str], object],
-        token: Token,
-        now: Now,
-        outbox: Outbox,
-    ) -> None:
-        listed = list_transactions(self.transactions.values(), request, name_matches, now.wall_ms)
-        outbox.reply(token, listed)
+    def list(self, token: Token, outbox: Outbox) -> None:
+        """Answer with all transactions. They are immutable: the handler filters them in slices."""
+        outbox.reply(token, [*self.transactions.values()])
 
     # --- the end of a transaction ---------------------------------------------------------------
 

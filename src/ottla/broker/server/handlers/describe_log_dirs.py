@@ -17,7 +17,7 @@ from ottla.protocol.messages.describe_log_dirs import (
     DescribeLogDirsResult,
     DescribeLogDirsTopic,
 )
-from ottla.runtime.pace import at_once, in_slices
+from ottla.runtime.pace import at_once, many_in_slices
 
 NO_LAG_KNOWN = -1
 AT_ONCE_LOGS_MAX = 1_000
@@ -30,7 +30,7 @@ def handle(
     steps = _answer(context, request)
     if context.services.log_manager.log_count <= AT_ONCE_LOGS_MAX:
         return at_once(steps)
-    return in_slices(context.services.runtime, steps)
+    return many_in_slices(context.services.runtime, steps)
 
 
 def _answer(

@@ -2,25 +2,44 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from collections.abc import Coroutine, Generator, Iterable
+from typing import TYPE_CHECKING, Any, Final
 
 from ottla.broker.server.contract import Handler
 from ottla.protocol.errors import KafkaError
 from ottla.protocol.messages.list_groups import ListGroupsRequest, ListGroupsResponse
+from ottla.runtime.pace import at_once, many_in_slices
 
 if TYPE_CHECKING:
+    from ottla.broker.coordinator.group_shard import GroupShard
     from ottla.broker.server.context import BrokerContext
 
+AT_ONCE_GROUPS_MAX: Final = 1_000
+"""Above this number of groups the answer is built in slices."""
 
-def handle(context: BrokerContext, request: ListGroupsRequest) -> ListGroupsResponse:
+
+def handle(
+    context: BrokerContext, request: ListGroupsRequest
+) -> ListGroupsResponse | Coroutine[Any, Any, ListGroupsResponse]:
+    try:
+        shards = [shard for _, shard in context.services.coordinators.groups.shards()]
+    except KafkaError as error:
+        return ListGroupsResponse(error_code=int(error.code))
+    steps = _answer(shards, request)
+    if sum(len(shard.groups) for shard in shards) <= AT_ONCE_GROUPS_MAX:
+        return at_once(steps)
+    return many_in_slices(context.services.runtime, steps)
+
+
+def _answer(
+    shards: Iterable[GroupShard], request: ListGroupsRequest
+) -> Generator[None, None, ListGroupsResponse]:
     states = frozenset(state.strip().lower() for state in request.states_filter)
     kinds = frozenset(kind.lower() for kind in request.types_filter)
     response = ListGroupsResponse()
-    try:
-        for _, shard in context.services.coordinators.groups.shards():
-            response.groups += shard.list_groups(states, kinds)
-    except KafkaError as error:
-        return ListGroupsResponse(error_code=int(error.code))
+    for shard in shards:
+        listed = yield from shard.list_groups(states, kinds)
+        response.groups += listed
     return response
 
 

@@ -2,43 +2,83 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from collections.abc import Callable, Generator
+from typing import TYPE_CHECKING, Any, Final
 
 from ottla.broker.coordinator.consumer.regex import InvalidRegex, TopicRegex
-from ottla.broker.coordinator.transactions.states import BY_TITLE
+from ottla.broker.coordinator.transactions.listing import list_transactions
 from ottla.broker.server.contract import Handler
 from ottla.broker.server.handlers._coordinated import Gathering
+from ottla.broker.server.pending import resolved
 from ottla.protocol.errors import ErrorCode, KafkaError
 from ottla.protocol.messages.list_transactions import (
     ListTransactionsRequest,
     ListTransactionsResponse,
 )
+from ottla.runtime.pace import at_once, many_in_slices
 
 if TYPE_CHECKING:
+    from ottla.broker.coordinator.transactions.transaction import Transaction
     from ottla.broker.server.context import BrokerContext
+
+
+AT_ONCE_TRANSACTIONS_MAX: Final = 500
+"""Above this number of transactional ids the answer is built in slices."""
 
 
 def handle(context: BrokerContext, request: ListTransactionsRequest) -> Any:
     coordinator = context.services.coordinators.transactions.coordinator
-    unknown = [name for name in request.state_filters if name not in BY_TITLE]
     try:
         matches = _matcher(request.transactional_id_pattern)
         indexes = [index for index, _ in coordinator.shards()]
     except KafkaError as error:
-        return _refusal(error)
-    gathering = Gathering(lambda parts: _combined(parts, unknown))
+        return ListTransactionsResponse(error_code=error.code)
+    gathering = Gathering(lambda parts: parts)
     for index in indexes:
-        part = gathering.part(_refusal)
+        part = gathering.part(lambda error: error)
         coordinator.hosted(index).request(
             part,
-            lambda shard, now, outbox, part=part: shard.list(  # type: ignore[misc]
-                request, matches, part, now, outbox
-            ),
+            lambda shard, now, outbox, part=part: shard.list(part, outbox),  # type: ignore[misc]
             writes=False,
         )
     gathering.close()
-    return gathering.result
+    if not gathering.resolved:
+        return _list_later(context, request, matches, gathering)
+    steps = _list(context, request, matches, gathering.result)
+    if sum(map(_count, gathering.result)) <= AT_ONCE_TRANSACTIONS_MAX:
+        return at_once(steps)
+    return many_in_slices(context.services.runtime, steps)
+
+
+async def _list_later(
+    context: BrokerContext,
+    request: ListTransactionsRequest,
+    matches: Callable[[str], bool],
+    gathering: Gathering,
+) -> ListTransactionsResponse:
+    """Wait until what the listed states depend on is replicated."""
+    parts = await resolved(gathering)
+    steps = _list(context, request, matches, parts)
+    return await many_in_slices(context.services.runtime, steps)
+
+
+def _list(
+    context: BrokerContext,
+    request: ListTransactionsRequest,
+    matches: Callable[[str], bool],
+    parts: list[list[Transaction] | KafkaError],
+) -> Generator[None, None, ListTransactionsResponse]:
+    transactions: list[Transaction] = []
+    for part in parts:
+        if isinstance(part, KafkaError):
+            return ListTransactionsResponse(error_code=part.code)
+        transactions += part
+    now_ms = context.services.runtime.clock.wall_ms()
+    return (yield from list_transactions(transactions, request, matches, now_ms))
+
+
+def _count(part: list[Transaction] | KafkaError) -> int:
+    return 0 if isinstance(part, KafkaError) else len(part)
 
 
 def _matcher(pattern: str | None) -> Callable[[str], bool]:
@@ -54,21 +94,6 @@ def _matcher(pattern: str | None) -> Callable[[str], bool]:
 
 def _plain(name: str) -> bool:
     return all(char.isalnum() or char in "._-" for char in name)
-
-
-def _refusal(error: KafkaError) -> ListTransactionsResponse:
-    return ListTransactionsResponse(error_code=error.code)
-
-
-def _combined(
-    parts: list[ListTransactionsResponse], unknown: list[str]
-) -> ListTransactionsResponse:
-    error = next((part.error_code for part in parts if part.error_code), ErrorCode.NONE)
-    return ListTransactionsResponse(
-        error_code=int(error),
-        unknown_state_filters=unknown,
-        transaction_states=[state for part in parts for state in part.transaction_states],
-    )
 
 
 HANDLER = Handler(on_broker=handle)

@@ -40,8 +40,7 @@ from ottla.protocol.messages.metadata import (
     MetadataResponseTopic,
 )
 from ottla.protocol.uuids import ZERO_UUID
-from ottla.runtime.collector import collector_paused
-from ottla.runtime.pace import at_once, in_slices
+from ottla.runtime.pace import at_once, many_in_slices
 
 TOPIC_IDS_FROM = 12
 """Versions 10 and 11 have the field, but no broker ever served it."""
@@ -71,13 +70,8 @@ def handle(
             return _create_and_answer(context, request, wanted, missing)
     steps = _answer(context, request, wanted, {})
     if _is_large(context.services.metadata.image, wanted):
-        return _slowly(context, steps)
+        return many_in_slices(context.services.runtime, steps)
     return at_once(steps)
-
-
-async def _slowly(context: BrokerContext, steps: _Steps[MetadataResponse]) -> MetadataResponse:
-    with collector_paused():  # garbage collection of these objects must not block the loop either
-        return await in_slices(context.services.runtime, steps, STEPS_BETWEEN_CLOCK_LOOKS)
 
 
 def _is_large(image: MetadataImage, wanted: list[MetadataRequestTopic] | None) -> bool:
@@ -148,7 +142,7 @@ async def _create_and_answer(
     except KafkaError as error:
         refused = dict.fromkeys(missing, int(error.code))
     steps = _answer(context, request, wanted, refused)
-    return await _slowly(context, steps)
+    return await many_in_slices(context.services.runtime, steps)
 
 
 def _answer(

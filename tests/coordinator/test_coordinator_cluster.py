@@ -16,6 +16,7 @@ from confluent_kafka import Consumer, KafkaException, Message, Producer, TopicPa
 from confluent_kafka.admin import AdminClient, NewTopic
 
 import ottla.testing
+from ottla.blocking import Admin as OttlaAdmin
 from ottla.blocking import Producer as OttlaProducer
 from ottla.broker.coordinator.hashing import partition_of
 from ottla.client.network.cluster import Cluster as ClientCluster
@@ -74,12 +75,22 @@ def warm_up(cluster: Any) -> None:
 
 
 def coordinated_by(cluster: Any, node: int, topic: str) -> str:
-    """A group or transactional id whose coordinator is this node."""
-    return next(
-        name
-        for name in (f"id-{number}" for number in range(1000))
-        if cluster.leader_of(topic, partition_of(name, INTERNAL_PARTITIONS)) == node
-    )
+    """A group or transactional id whose coordinator is this node.
+
+    A busy machine may have fenced a node, which then leads nothing: preferred leaders are elected.
+    """
+    names = {
+        partition_of(name, INTERNAL_PARTITIONS): name for name in map("id-{}".format, range(99))
+    }
+    with OttlaAdmin(bootstrap_servers=cluster.bootstrap_servers) as admin:
+        deadline = time.monotonic() + WAIT_S
+        while True:
+            led = [index for index in names if cluster.leader_of(topic, index) == node]
+            if led:
+                return names[led[0]]
+            assert time.monotonic() < deadline, f"node {node} leads nothing of {topic}"
+            admin.elect_leaders()
+            time.sleep(0.1)
 
 
 def transactional(cluster: Any, name: str, **more: Any) -> Producer:

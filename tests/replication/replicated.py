@@ -7,6 +7,7 @@ from collections.abc import Callable
 from typing import Any
 
 from ottla import Admin, NewTopic, Producer
+from ottla.broker.metadata.image import MetadataImage
 from ottla.broker.replication.partition import Partition
 from ottla.node import Node
 from ottla.protocol.schema import Message
@@ -33,16 +34,24 @@ def leader_of(cluster: AsyncCluster, topic: str = "t", index: int = 0) -> int:
 
 def followers_of(cluster: AsyncCluster, topic: str = "t", index: int = 0) -> list[int]:
     leader = leader_of(cluster, topic, index)
-    image = node(cluster, leader).metadata.image.partition(topic, index)
+    image = newest_image(cluster).partition(topic, index)
     assert image is not None
     return [number for number in image.replicas if number != leader]
 
 
 def isr(cluster: AsyncCluster, topic: str = "t", index: int = 0) -> set[int]:
+    image = newest_image(cluster).partition(topic, index)
+    return set() if image is None else set(image.isr)
+
+
+def newest_image(cluster: AsyncCluster) -> MetadataImage:
+    """That of the node that knows most: others may not have heard of the last change yet."""
+    return max(running_images(cluster), key=lambda image: image.offset)
+
+
+def running_images(cluster: AsyncCluster) -> list[MetadataImage]:
     running = [view.id for view in cluster.nodes.values() if view.state == "running"]
-    known = (node(cluster, number).metadata.image for number in running)
-    newest = max(known, key=lambda image: image.offset).partition(topic, index)
-    return set() if newest is None else set(newest.isr)
+    return [node(cluster, number).metadata.image for number in running]
 
 
 async def ask(cluster: AsyncCluster, number: int, request: Message, version: int) -> Any:
@@ -71,6 +80,7 @@ async def create(
         await admin.create_topics([made])
     await until(lambda: cluster.leader_of(topic) is not None)
     await until(lambda: len(isr(cluster, topic)) == replicas)
+    await until(lambda: all(topic in image.topics for image in running_images(cluster)))
 
 
 async def produce(cluster: AsyncCluster, first: int, count: int, topic: str = "t") -> None:

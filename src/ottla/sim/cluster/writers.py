@@ -21,6 +21,9 @@ TRANSACTION_MS = 8000
 COMMITS_TRIED_MAX = 4
 CLOSE_MS = 15_000
 HASTE_S_MAX = 0.002
+FAIR_PAUSE_S_MAX = 2.0
+"""Three pauses within a transaction take less than its timeout. If no fault is injected, a client
+must not be the reason for an error either."""
 TOMBSTONE_RATE = 0.1
 KEY_SENDINGS = 10
 """A writer replaces one of its keys after this many records: a key's last record stays."""
@@ -74,7 +77,8 @@ class Writer(Client):
             await producer.close(CLOSE_MS)
 
     async def pause(self, share: float = 1.0) -> None:
-        await asyncio.sleep(self.chance.expovariate(1.0) * self._pause_s * share)
+        pause_s = self.chance.expovariate(1.0) * self._pause_s * share
+        await asyncio.sleep(min(pause_s, FAIR_PAUSE_S_MAX) if self.work.is_fair else pause_s)
 
     async def send(self, producer: Producer, transaction: Transaction | None) -> Any:
         self._count += 1

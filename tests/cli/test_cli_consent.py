@@ -2,8 +2,13 @@
 
 from __future__ import annotations
 
+from pathlib import Path
+
 import pytest
 from cli_tools import Run, call, execute, on_terminal
+
+from ottla.cli.nodes.folder import prepare
+from ottla.pipelines.folders import PipelineFolder, PipelineState
 
 
 @pytest.fixture
@@ -71,6 +76,23 @@ def test_every_destructive_command_wants_consent(command: tuple[str, ...]) -> No
     assert "--yes" in refused.err
     agreed = call(*command, "--yes", "--bootstrap", "127.0.0.1:1")
     assert "connection refused" in agreed.err
+
+
+def test_what_a_folder_holds_is_kept_without_consent(tmp_path: Path) -> None:
+    pipeline = PipelineFolder(tmp_path / "pipelines", "fraud")
+    pipeline.write_state(PipelineState(1))
+    nodes = prepare(tmp_path / "nodes", 3, 9092)
+    kept = {file: file.read_bytes() for file in tmp_path.rglob("*") if file.is_file()}
+    state_dir = ("--state-dir", tmp_path / "pipelines")
+    for command in (
+        ("pipeline", "delete", "fraud", *state_dir),
+        ("pipeline", "reprocess", "cancel", "fraud", "--delete-outputs", *state_dir),
+        ("cluster", "retire", "1", "--data", nodes.path),
+    ):
+        refused = call(*command)
+        assert refused.code == 2, refused.err
+        assert "--yes" in refused.err
+    assert {file: file.read_bytes() for file in tmp_path.rglob("*") if file.is_file()} == kept
 
 
 def test_an_answer_is_not_waited_for_without_end(bootstrap: str) -> None:

@@ -16,7 +16,7 @@ SOURCE = Path(__file__).parents[1] / "src" / "ottla"
 
 # From the ground up: a room may use the rooms of the floors below its own, and itself.
 FLOORS = (
-    {"buffers", "counters", "durations", "lazy", "logs"},
+    {"buffers", "counters", "durations", "lazy", "logs", "rate"},
     {"runtime"},
     {"config", "protocol"},
     {"records"},

@@ -16,7 +16,7 @@ from ottla.broker.replication.follower_state import after_out_of_range, truncati
 from ottla.broker.replication.following import checked_batches
 from ottla.broker.replication.leader_state import LeaderState, Proposal
 from ottla.broker.replication.partition import Partition
-from ottla.broker.replication.throttle import Throttle
+from ottla.broker.replication.throttle import ReplicationThrottle
 from ottla.broker.server.replica_sessions import ReplicaSessionCache
 from ottla.broker.storage.leader_epochs import LeaderEpochs
 from ottla.broker.storage.log import Log
@@ -289,7 +289,7 @@ class Now:
 
 
 def test_a_throttle_covers_the_replicas_that_the_topic_names_for_this_broker() -> None:
-    throttle = Throttle(2, Now())
+    throttle = ReplicationThrottle(2, Now())
     throttle.cover("t", ("0:1", "1:2"))
     assert not throttle.covers("t", 0)
     assert throttle.covers("t", 1)
@@ -302,7 +302,7 @@ def test_a_throttle_covers_the_replicas_that_the_topic_names_for_this_broker() -
 
 def test_a_throttle_keeps_the_rate_over_its_windows() -> None:
     now = Now()
-    throttle = Throttle(2, now)
+    throttle = ReplicationThrottle(2, now)
     throttle.record(10**9)
     assert throttle.pause_s() == 0
     throttle.limit(1_000)

@@ -15,7 +15,7 @@ from ottla.broker.metadata.image import PartitionImage
 from ottla.broker.replication.cluster_view import ClusterView
 from ottla.broker.replication.election_nudge import ElectionNudge
 from ottla.broker.replication.partition import Partition
-from ottla.broker.replication.throttle import Throttle
+from ottla.broker.replication.throttle import ReplicationThrottle
 from ottla.broker.server.handlers import fetch
 from ottla.broker.server.pending import Pending
 from ottla.broker.server.replica_sessions import ReplicaSessionCache
@@ -61,7 +61,7 @@ class Leader:
             topics_by_id={TOPIC_ID: SimpleNamespace(partitions=dict(enumerate(self.partitions)))},
             view=view,
             election_nudge=ElectionNudge(clock.now),
-            leader_throttle=Throttle(LEADER, clock.now),
+            leader_throttle=ReplicationThrottle(LEADER, clock.now),
             selects_by_rack=False,
             fail_dir_if_needed=lambda error: error,
         )

@@ -18,7 +18,7 @@ from ottla.broker.replication.isr_watch import IsrWatch
 from ottla.broker.replication.partition import Partition
 from ottla.broker.replication.replica_logs import ReplicaLogs, counted
 from ottla.broker.replication.replica_selector import RACK_AWARE
-from ottla.broker.replication.throttle import Throttle
+from ottla.broker.replication.throttle import ReplicationThrottle
 from ottla.broker.replication.topic import HostedTopic
 from ottla.broker.storage.errors import LogDirFailure
 from ottla.config.topic import TopicConfig
@@ -45,8 +45,8 @@ class ReplicaManager:
         now = runtime.clock.now
         self.view = ClusterView(node_id, runtime.clock, config["replica.lag.time.max.ms"])
         self.election_nudge = ElectionNudge(now)
-        self.leader_throttle = Throttle(node_id, now)
-        self.follower_throttle = Throttle(node_id, now)
+        self.leader_throttle = ReplicationThrottle(node_id, now)
+        self.follower_throttle = ReplicationThrottle(node_id, now)
         for throttle in (self.leader_throttle, self.follower_throttle):
             throttle.measure(
                 config["replication.quota.window.num"],

@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Final
 
 from ottla.broker.replication.follower_state import truncation_offset
 from ottla.broker.replication.following import checked_batches
-from ottla.broker.replication.throttle import Throttle
+from ottla.broker.replication.throttle import ReplicationThrottle
 from ottla.broker.storage.errors import LogDirFailure, LogFailed
 from ottla.broker.storage.log import Log
 from ottla.logs import get_logger
@@ -52,7 +52,7 @@ class DirMove:
         partition: Partition,
         future: Log,
         target: LogDir,
-        throttle: Throttle,
+        throttle: ReplicationThrottle,
         confirm: Confirm,
     ) -> None:
         self.partition = partition

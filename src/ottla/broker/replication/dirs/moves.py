@@ -7,7 +7,7 @@ from collections import deque
 from typing import TYPE_CHECKING, Final
 
 from ottla.broker.replication.dirs.move import RETRY_S, Confirm, DirMove
-from ottla.broker.replication.throttle import Throttle
+from ottla.broker.replication.throttle import ReplicationThrottle
 from ottla.protocol.errors import ErrorCode
 
 if TYPE_CHECKING:
@@ -32,7 +32,7 @@ class DirMoves:
         """Reports to the controller; None if there is no controller to report to."""
         self._runtime = runtime
         self._manager = manager
-        self._throttle = Throttle(node_id, runtime.clock.now)
+        self._throttle = ReplicationThrottle(node_id, runtime.clock.now)
         self._throttle.measure(
             config["alter.log.dirs.replication.quota.window.num"],
             config["alter.log.dirs.replication.quota.window.size.seconds"],

@@ -26,7 +26,7 @@ from ottla.runtime.disk import FileSlice
 if TYPE_CHECKING:
     from ottla.broker.replication.cluster_view import ClusterView
     from ottla.broker.replication.partition import Partition
-    from ottla.broker.replication.throttle import Throttle
+    from ottla.broker.replication.throttle import ReplicationThrottle
     from ottla.runtime.runtime import Runtime
 
 log = get_logger("ottla.replication")
@@ -69,7 +69,7 @@ class Fetcher:
         leader_id: int,
         lane: int,
         settings: Callable[[], FetchSettings],
-        throttle: Throttle,
+        throttle: ReplicationThrottle,
         dir_failed: Callable[[KafkaError], object],
     ) -> None:
         self._runtime = runtime

@@ -13,7 +13,7 @@ if TYPE_CHECKING:
     from ottla.broker.peers.peers import Peers
     from ottla.broker.replication.cluster_view import ClusterView
     from ottla.broker.replication.partition import Partition
-    from ottla.broker.replication.throttle import Throttle
+    from ottla.broker.replication.throttle import ReplicationThrottle
     from ottla.config.broker import BrokerConfig
     from ottla.protocol.errors import KafkaError
     from ottla.runtime.runtime import Runtime
@@ -29,7 +29,7 @@ class Fetchers:
         view: ClusterView,
         peers: Peers,
         config: BrokerConfig,
-        throttle: Throttle,
+        throttle: ReplicationThrottle,
         dir_failed: Callable[[KafkaError], object],
     ) -> None:
         self._runtime = runtime

@@ -56,7 +56,6 @@ class Connection:
         "_backlog",
         "_closed",
         "_dispatcher",
-        "_held",
         "_out",
         "_outgoing",
         "_owed",
@@ -69,6 +68,7 @@ class Connection:
         "_slots",
         "_socket",
         "_turn_over",
+        "_waits_for_answer",
         "_write_blocked",
         "caller",
         "last_active",
@@ -94,7 +94,7 @@ class Connection:
         self._partial: PartialFrame | None = None
         self._backlog: bytearray | None = None
         """Requests that are put off."""
-        self._held = False
+        self._waits_for_answer = False
         """True if later requests have to wait for the answer to an earlier one."""
         self._owed = OwedAnswers()
         self._slots = self._owed.slots
@@ -161,7 +161,9 @@ class Connection:
         server, outgoing = self._server, self._outgoing
         size_max = server.request_bytes_max
         # `_must_wait`, in place: this is done for every request.
-        while end - position >= 4 and not (self._held or self._write_blocked or self._turn_over):
+        while end - position >= 4 and not (
+            self._waits_for_answer or self._write_blocked or self._turn_over
+        ):
             (size,) = FRAME_SIZE.unpack_from(view, position)
             if size < REQUEST_BYTES_MIN or size > size_max:
                 raise bad_size(size, size_max)
@@ -190,7 +192,7 @@ class Connection:
     @property
     def _must_wait(self) -> bool:
         """True if no further request of this connection may be served for now."""
-        return self._held or self._write_blocked or self._turn_over
+        return self._waits_for_answer or self._write_blocked or self._turn_over
 
     def next_turn(self) -> None:
         """Serve the requests that `Server.serve_later` put off."""
@@ -302,7 +304,7 @@ class Connection:
             self._owed.keep(slot, chunks)
             slot.ready = True
             self._slots.append(slot)
-            self._held = self._held or self._owed.is_full
+            self._waits_for_answer = self._waits_for_answer or self._owed.is_full
         else:
             self._outgoing.add(correlation_id, chunks, route.response_is_flexible)
 
@@ -312,7 +314,9 @@ class Connection:
         pending = result if isinstance(result, Pending) else PendingTask(result)
         slot = Slot(route, correlation_id, pending)
         self._slots.append(slot)
-        self._held = self._held or pending.holds_connection or self._owed.is_full
+        self._waits_for_answer = (
+            self._waits_for_answer or pending.holds_connection or self._owed.is_full
+        )
         pending.when_resolved(lambda response: self._resolved(slot, response))
 
     def _resolved(self, slot: Slot, response: Any) -> None:
@@ -341,7 +345,7 @@ class Connection:
     def _encode_later(self, slot: Slot, response: Any) -> None:
         slot.ready = False
         slot.pending = ClientTask(self._server.large_requests.encode(slot.route, response))
-        self._held = True
+        self._waits_for_answer = True
         slot.pending.when_resolved(lambda encoded: self._resolved(slot, encoded))
 
     def _drain(self) -> None:
@@ -351,8 +355,8 @@ class Connection:
             if slot.chunks:
                 flexible = slot.route.response_is_flexible
                 self._outgoing.add(slot.correlation_id, slot.chunks, flexible)
-        if self._held and not owed.is_full and not owed.holds_connection:
-            self._held = False
+        if self._waits_for_answer and not owed.is_full and not owed.holds_connection:
+            self._waits_for_answer = False
             self._go_on()
         if self._out and not self._write_blocked and not self._closed:
             self._flush()

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from ottla.broker.server.context import BrokerContext, ControllerContext
 from ottla.broker.server.contract import Handler
+from ottla.broker.server.handlers._authorized_operations import ALL_ON_CLUSTER, NOT_ASKED
 from ottla.broker.server.handlers._replicas import controller_for_clients, reachable_brokers
-from ottla.broker.server.handlers._rights import ALL_ON_CLUSTER, NOT_ASKED
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.describe_cluster import (
     DescribeClusterBroker,

@@ -7,8 +7,8 @@ from typing import TYPE_CHECKING, Any
 
 from ottla.broker.coordinator.classic import hosting
 from ottla.broker.server.contract import Handler
+from ottla.broker.server.handlers._authorized_operations import ALL_ON_GROUP
 from ottla.broker.server.handlers._coordinated import Gathering
-from ottla.broker.server.handlers._rights import ALL_ON_GROUP
 from ottla.protocol.errors import ErrorCode, KafkaError
 from ottla.protocol.messages.describe_groups import (
     DescribedGroup,

@@ -9,12 +9,12 @@ from ottla.broker.controller.names import name_problem
 from ottla.broker.metadata.image import INTERNAL_TOPICS, BrokerImage, MetadataImage, PartitionImage
 from ottla.broker.server.context import BrokerContext
 from ottla.broker.server.contract import Handler
+from ottla.broker.server.handlers._authorized_operations import ALL_ON_TOPIC
 from ottla.broker.server.handlers._replicas import (
     offline_replicas,
     reachable_brokers,
     reachable_leader,
 )
-from ottla.broker.server.handlers._rights import ALL_ON_TOPIC
 from ottla.protocol.errors import ErrorCode, KafkaError
 from ottla.protocol.messages.describe_topic_partitions import (
     Cursor,

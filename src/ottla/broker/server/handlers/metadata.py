@@ -23,13 +23,17 @@ from ottla.broker.metadata.image import (
 from ottla.broker.server.context import BrokerContext
 from ottla.broker.server.contract import Handler
 from ottla.broker.server.forwarding import ask_for_client
+from ottla.broker.server.handlers._authorized_operations import (
+    ALL_ON_CLUSTER,
+    ALL_ON_TOPIC,
+    NOT_ASKED,
+)
 from ottla.broker.server.handlers._replicas import (
     controller_for_clients,
     offline_replicas,
     reachable_brokers,
     reachable_leader,
 )
-from ottla.broker.server.handlers._rights import ALL_ON_CLUSTER, ALL_ON_TOPIC, NOT_ASKED
 from ottla.protocol.errors import ErrorCode, KafkaError
 from ottla.protocol.messages.metadata import (
     MetadataRequest,

@@ -159,7 +159,7 @@ class Node:
             self.runtime,
             metadata,
             self.peers,
-            None if local is None else local.ask,
+            None if local is None else local.ask_for_node,
             timeout_ms=self.config["request.timeout.ms"],
         )
         if local is not None:

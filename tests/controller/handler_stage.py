@@ -97,7 +97,7 @@ def with_admin(folder: Path, use: Callable[[Admin], Awaitable[None]], **settings
         async def ask(
             request: Message, read: Callable[[Any], Any] = lambda answer: answer, **_: Any
         ) -> Any:
-            return read(await local.ask(request, None))
+            return read(await local.ask_for_node(request, None))
 
         node.controller_link = SimpleNamespace(ask=ask, controller_versions=lambda: None)
 

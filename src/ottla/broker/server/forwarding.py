@@ -37,7 +37,7 @@ def forwarding(how: Forward, refuse: Refuse | None) -> ServeOnBroker:
 
     def serve(context: BrokerContext, request: Message) -> Any:
         local = _active_here(context)
-        return ask(context, request) if local is None else local.serve(context, request)
+        return ask(context, request) if local is None else local.serve_for_client(context, request)
 
     return serve
 
@@ -47,7 +47,7 @@ async def ask_controller(context: BrokerContext, request: Message, refuse: Refus
     client."""
     local = _active_here(context)
     if local is not None:
-        return await local.serve(context, request)
+        return await local.serve_for_client(context, request)
     return await _forward_or_refuse(context, request, refuse)
 
 

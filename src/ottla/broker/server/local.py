@@ -24,7 +24,7 @@ class LocalController:
         self._services = services
         self._itself = Caller(ANONYMOUS, ("127.0.0.1", 0), listener_name)
 
-    def serve(self, context: BrokerContext, request: Message) -> Any:
+    def serve_for_client(self, context: BrokerContext, request: Message) -> Any:
         """Serve a request that a broker makes for its client, who is the caller here, too. Returns
         what the handler returns."""
         key = ApiKey(request.API_KEY or 0)
@@ -33,7 +33,7 @@ class LocalController:
         )
         return serve_on_controller(key)(inner, request)
 
-    async def ask(self, request: Message, version: int | None) -> Any:
+    async def ask_for_node(self, request: Message, version: int | None) -> Any:
         """Return the response to this node's own request; raises `KafkaError` as handlers do."""
         key = ApiKey(request.API_KEY or 0)
         spoken = api(key).latest_stable if version is None else version

@@ -1,4 +1,4 @@
-"""Metrics of a client, under Kafka's names.
+"""Metrics of a client or a broker, under Kafka's names.
 
 They are plain numbers on one event loop: no locks, and nothing is computed before it is read. There
 are no rates: compute them from two readings and their times.
@@ -53,8 +53,8 @@ class Timer:
         self.count, self.total, self.max = 0, 0.0, 0.0
 
 
-class Metrics:
-    """All metrics of one client. The same name returns the same counter."""
+class MetricRegistry:
+    """All metrics of one client or broker. The same name returns the same counter."""
 
     def __init__(self, now: Callable[[], float] | None = None) -> None:
         """`now` is the clock by which timers forget; without it they remember everything."""

@@ -10,7 +10,7 @@ from ottla.client.consumer.fetching.buffer import FetchBuffer
 from ottla.client.consumer.subscriptions import Subscriptions
 from ottla.client.errors import UnreadableBatch
 from ottla.client.values import OffsetAndMetadata, TopicPartition
-from ottla.counters import Metrics
+from ottla.counters import MetricRegistry
 from ottla.records.builder import build_batch
 from ottla.records.codec import Codec
 from ottla.records.control import end_txn_marker
@@ -28,7 +28,7 @@ class Reader:
         for one in partitions:
             self.subscriptions.seek(one, 0)
         self.buffer = FetchBuffer(self.subscriptions, partition_bytes_max=1 << 20)
-        self.metrics = Metrics()
+        self.metrics = MetricRegistry()
         self.delivery = ColumnDelivery(self.buffer, self.subscriptions, self.metrics)
 
     def add(

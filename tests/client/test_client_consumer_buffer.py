@@ -13,7 +13,7 @@ from ottla.client.serializers import StringDeserializer
 from ottla.client.settings.base import settings_from
 from ottla.client.settings.consumer import ConsumerSettings
 from ottla.client.values import TopicPartition
-from ottla.counters import Metrics
+from ottla.counters import MetricRegistry
 from ottla.records.builder import build_batch
 from ottla.records.codec import Codec
 from ottla.records.control import end_txn_marker
@@ -69,7 +69,7 @@ class Reading:
             room_made=self._room_made,
         )
         decoder = RecordDecoder(settings_from(ConsumerSettings, options))
-        self.delivery = Delivery(self.buffer, self.subscriptions, decoder, Metrics())
+        self.delivery = Delivery(self.buffer, self.subscriptions, decoder, MetricRegistry())
 
     def _room_made(self) -> None:
         self.room_made += 1

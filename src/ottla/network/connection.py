@@ -15,7 +15,7 @@ from os import strerror
 from typing import Any, cast
 
 from ottla.buffers import Buffer
-from ottla.counters import Metrics
+from ottla.counters import MetricRegistry
 from ottla.network.connection_metrics import ConnectionMetrics
 from ottla.network.deadlines import Deadlines
 from ottla.network.errors import (
@@ -70,7 +70,7 @@ class Connection:
         """When `renew` is to be called before anything else is sent: the client must authenticate
         again before its session at the broker expires."""
         self.renew: Callable[[], None] = _nothing_to_renew
-        self.metrics = metrics or ConnectionMetrics(Metrics())
+        self.metrics = metrics or ConnectionMetrics(MetricRegistry())
         self._runtime = runtime
         self._now = runtime.clock.now
         self._loop = asyncio.get_running_loop()

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from ottla.counters import Metrics
+from ottla.counters import MetricRegistry
 
 
 class ConnectionMetrics:
@@ -20,7 +20,7 @@ class ConnectionMetrics:
         "throttle_ms",
     )
 
-    def __init__(self, metrics: Metrics) -> None:
+    def __init__(self, metrics: MetricRegistry) -> None:
         self.created = metrics.counter("connection-creation-total")
         self.closed = metrics.counter("connection-close-total")
         self.failed_authentications = metrics.counter("failed-authentication-total")

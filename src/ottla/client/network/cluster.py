@@ -15,7 +15,7 @@ from ottla.client.network.metadata import Broker, ClusterView, Partition, Topic
 from ottla.client.network.metadata_keeper import MetadataKeeper
 from ottla.client.network.pool import Pool, Purpose
 from ottla.client.settings.common import ClientSettings
-from ottla.counters import Metrics
+from ottla.counters import MetricRegistry
 from ottla.network.connection import Connection
 from ottla.network.connection_metrics import ConnectionMetrics
 from ottla.network.opening import open_connection
@@ -37,7 +37,7 @@ class Cluster:
         self.settings = settings
         self.request_timeout_ms = settings.request_timeout_ms
         self.retry_within_ms = settings.default_api_timeout_ms
-        self.metrics = Metrics(runtime.clock.now)
+        self.metrics = MetricRegistry(runtime.clock.now)
         self._connection_metrics = ConnectionMetrics(self.metrics)
         self._security = security_of(settings)
         self._pool = Pool(

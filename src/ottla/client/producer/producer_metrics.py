@@ -5,12 +5,12 @@ from __future__ import annotations
 from ottla.client.producer.batching.batch import ProducerBatch
 from ottla.client.producer.batching.memory import BufferMemory
 from ottla.client.producer.sending.requests import Load
-from ottla.counters import Metrics
+from ottla.counters import MetricRegistry
 from ottla.runtime.clock import Clock
 
 
 class ProducerMetrics:
-    def __init__(self, metrics: Metrics, clock: Clock) -> None:
+    def __init__(self, metrics: MetricRegistry, clock: Clock) -> None:
         self._all = metrics
         self._clock = clock
         self._began = clock.now()

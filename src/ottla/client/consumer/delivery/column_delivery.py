@@ -11,7 +11,7 @@ from ottla.client.consumer.delivery.columns import Run, arrow_batch
 from ottla.client.consumer.fetching.buffer import FetchBuffer, FetchedBatch
 from ottla.client.consumer.subscriptions import Subscriptions
 from ottla.client.values import TimestampType
-from ottla.counters import Metrics
+from ottla.counters import MetricRegistry
 from ottla.records.codec import Codec
 from ottla.records.engine import RecordColumns
 from ottla.records.errors import InvalidBatch
@@ -28,7 +28,9 @@ ROWS_MAX = (1 << 31) - 1
 
 
 class ColumnDelivery:
-    def __init__(self, buffer: FetchBuffer, subscriptions: Subscriptions, metrics: Metrics) -> None:
+    def __init__(
+        self, buffer: FetchBuffer, subscriptions: Subscriptions, metrics: MetricRegistry
+    ) -> None:
         self._buffer = buffer
         self._subscriptions = subscriptions
         self._records = metrics.counter("records-consumed-total")

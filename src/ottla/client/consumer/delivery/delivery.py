@@ -10,7 +10,7 @@ from ottla.client.consumer.fetching.buffer import FetchBuffer, FetchedBatch
 from ottla.client.consumer.partition_state import PartitionState
 from ottla.client.consumer.subscriptions import Subscriptions
 from ottla.client.values import AnyRecord, TopicPartition
-from ottla.counters import Metrics
+from ottla.counters import MetricRegistry
 from ottla.records.errors import InvalidBatch
 
 _offset = attrgetter("offset")
@@ -42,7 +42,7 @@ class Delivery:
         buffer: FetchBuffer,
         subscriptions: Subscriptions,
         decoder: RecordDecoder,
-        metrics: Metrics,
+        metrics: MetricRegistry,
     ) -> None:
         self._buffer = buffer
         self._subscriptions = subscriptions

@@ -21,7 +21,7 @@ from ottla.client.errors import UnreadableBatch
 from ottla.client.network.cluster import Cluster
 from ottla.client.network.metadata import Broker
 from ottla.client.values import TopicPartition
-from ottla.counters import Metrics
+from ottla.counters import MetricRegistry
 from ottla.protocol.errors import ErrorCode, KafkaError
 
 log = logging.getLogger("ottla.client.consumer")
@@ -53,7 +53,7 @@ class FetchAnswers:
         *,
         out_of_range: Callable[[PartitionState], None],
         raise_later: Callable[[Exception], None],
-        metrics: Metrics,
+        metrics: MetricRegistry,
     ) -> None:
         self._cluster = cluster
         self._clock = cluster.runtime.clock

@@ -29,7 +29,7 @@ from ottla.client.network.backoff import Pauses
 from ottla.client.network.cluster import Cluster
 from ottla.client.settings.consumer import ConsumerSettings
 from ottla.client.values import TopicPartition
-from ottla.counters import Metrics
+from ottla.counters import MetricRegistry
 from ottla.network.connection import Connection
 from ottla.protocol.errors import ErrorCode, KafkaError
 from ottla.protocol.fetch_sessions import LOST_SESSION
@@ -83,7 +83,7 @@ class Fetcher:
         answers: FetchAnswers,
         *,
         wake: Callable[[], None],
-        metrics: Metrics,
+        metrics: MetricRegistry,
     ) -> None:
         self._cluster = cluster
         self._runtime = cluster.runtime

@@ -22,7 +22,7 @@ from ottla.client.consumer.subscriptions import Subscriptions
 from ottla.client.network.cluster import Cluster
 from ottla.client.settings.consumer import ConsumerSettings
 from ottla.client.values import GroupMetadata, OffsetAndMetadata, TopicPartition
-from ottla.counters import Metrics
+from ottla.counters import MetricRegistry
 from ottla.protocol.errors import ErrorCode
 
 log = logging.getLogger("ottla.client.group")
@@ -37,7 +37,7 @@ class GroupMembership:
         settings: ConsumerSettings,
         subscriptions: Subscriptions,
         attention: Attention,
-        metrics: Metrics,
+        metrics: MetricRegistry,
         make_protocol: Callable[[MemberParts], GroupProtocol],
     ) -> None:
         assert settings.group_id is not None

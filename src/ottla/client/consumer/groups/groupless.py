@@ -18,7 +18,7 @@ from ottla.client.network.cluster import Cluster
 from ottla.client.network.metadata import ClusterView
 from ottla.client.settings.consumer import ConsumerSettings
 from ottla.client.values import GroupMetadata, OffsetAndMetadata, TopicPartition
-from ottla.counters import Metrics
+from ottla.counters import MetricRegistry
 
 
 class Groupless:
@@ -28,7 +28,7 @@ class Groupless:
         settings: ConsumerSettings,
         subscriptions: Subscriptions,
         attention: Attention,
-        metrics: Metrics,
+        metrics: MetricRegistry,
     ) -> None:
         self.attention = attention
         self.on_commit: Callable[[Offsets], None] = _nothing

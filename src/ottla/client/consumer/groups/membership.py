@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Protocol
 from ottla.client.consumer.subscriptions import Subscriptions
 from ottla.client.network.cluster import Cluster
 from ottla.client.values import GroupMetadata, OffsetAndMetadata, TopicPartition
-from ottla.counters import Metrics
+from ottla.counters import MetricRegistry
 
 if TYPE_CHECKING:
     from ottla.client.consumer.groups.group_protocol import GroupProtocol, MemberParts
@@ -92,7 +92,7 @@ def make_membership(
     settings: ConsumerSettings,
     subscriptions: Subscriptions,
     wake: Callable[[], None],
-    metrics: Metrics,
+    metrics: MetricRegistry,
 ) -> Membership:
     """Return the membership. `wake` ends a wait for records, so that `attend` runs soon."""
     if settings.group_id is None:

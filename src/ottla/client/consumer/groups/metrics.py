@@ -6,14 +6,14 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 
 from ottla.client.consumer.subscriptions import Subscriptions
-from ottla.counters import Metrics
+from ottla.counters import MetricRegistry
 from ottla.runtime.clock import Clock
 
 NEVER = -1.0
 
 
 class MembershipMetrics:
-    def __init__(self, metrics: Metrics, clock: Clock, subscriptions: Subscriptions) -> None:
+    def __init__(self, metrics: MetricRegistry, clock: Clock, subscriptions: Subscriptions) -> None:
         self._metrics = metrics
         self._clock = clock
         self._rebalance_began: float | None = None

@@ -4,16 +4,16 @@ from __future__ import annotations
 
 from collections.abc import Callable
 from functools import cached_property
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING
 
 from ottla.broker.coordinator.controller_calls import AskController
 from ottla.broker.coordinator.internal_topics import InternalTopics
 from ottla.broker.coordinator.neighbours import Neighbours
 from ottla.broker.coordinator.producer_ids import ProducerIds
 from ottla.broker.coordinator.runtime import CoordinatorRuntime
-from ottla.broker.coordinator.transactions.service import TRANSACTIONS_TOPIC, TransactionService
+from ottla.broker.coordinator.transactions.service import TransactionService
 from ottla.broker.metadata.delta import MetadataDelta
-from ottla.broker.metadata.image import MetadataImage
+from ottla.broker.metadata.image import GROUPS_TOPIC, MetadataImage
 
 if TYPE_CHECKING:
     from random import Random
@@ -24,9 +24,6 @@ if TYPE_CHECKING:
     from ottla.broker.replication.replica_manager import ReplicaManager
     from ottla.config.broker import BrokerConfig
     from ottla.runtime.runtime import Runtime
-
-GROUPS_TOPIC: Final = "__consumer_offsets"
-__all__ = ["GROUPS_TOPIC", "TRANSACTIONS_TOPIC", "Coordinators"]
 
 
 class Coordinators:

@@ -26,7 +26,10 @@ if TYPE_CHECKING:
 
 NO_LEADER = -1
 
-INTERNAL_TOPICS = frozenset({"__consumer_offsets", "__transaction_state", "__share_group_state"})
+GROUPS_TOPIC = "__consumer_offsets"
+TRANSACTIONS_TOPIC = "__transaction_state"
+SHARE_GROUPS_TOPIC = "__share_group_state"
+INTERNAL_TOPICS = frozenset({GROUPS_TOPIC, TRANSACTIONS_TOPIC, SHARE_GROUPS_TOPIC})
 METADATA_TOPIC = "__cluster_metadata"
 
 NO_CONFIG: Mapping[str, str] = {}

@@ -5,6 +5,7 @@ from __future__ import annotations
 import random
 from dataclasses import replace
 
+from ottla.broker.metadata.image import GROUPS_TOPIC, TRANSACTIONS_TOPIC
 from ottla.sim.cluster.shape import Shape, TopicShape
 
 STREAM = "compaction"
@@ -14,8 +15,8 @@ RATE = 0.4
 LANE_BYTES = 2**20 + 24
 """Memory of each lane of the cleaner: the minimum, because it is zeroed every time."""
 INTERNAL_TOPICS = {
-    "__consumer_offsets": "offsets.topic.num.partitions",
-    "__transaction_state": "transaction.state.log.num.partitions",
+    GROUPS_TOPIC: "offsets.topic.num.partitions",
+    TRANSACTIONS_TOPIC: "transaction.state.log.num.partitions",
 }
 
 

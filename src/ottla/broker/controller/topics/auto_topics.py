@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import NamedTuple
 
+from ottla.broker.metadata.image import GROUPS_TOPIC, SHARE_GROUPS_TOPIC, TRANSACTIONS_TOPIC
 from ottla.config.broker import BrokerConfig
 from ottla.protocol.messages.create_topics import (
     CreatableTopic,
@@ -22,17 +23,17 @@ class _Keys(NamedTuple):
 
 
 _INTERNAL = {
-    "__consumer_offsets": _Keys(
+    GROUPS_TOPIC: _Keys(
         "offsets.topic.num.partitions",
         "offsets.topic.replication.factor",
         "offsets.topic.segment.bytes",
     ),
-    "__transaction_state": _Keys(
+    TRANSACTIONS_TOPIC: _Keys(
         "transaction.state.log.num.partitions",
         "transaction.state.log.replication.factor",
         "transaction.state.log.segment.bytes",
     ),
-    "__share_group_state": _Keys(
+    SHARE_GROUPS_TOPIC: _Keys(
         "share.coordinator.state.topic.num.partitions",
         "share.coordinator.state.topic.replication.factor",
         "share.coordinator.state.topic.segment.bytes",
@@ -58,11 +59,11 @@ def _topic(name: str, config: BrokerConfig, broker_count: int) -> CreatableTopic
     if keys.replicas not in config.explicit:
         replicas = max(1, min(replicas, broker_count))
     configs = {
-        "cleanup.policy": "delete" if name == "__share_group_state" else "compact",
+        "cleanup.policy": "delete" if name == SHARE_GROUPS_TOPIC else "compact",
         "compression.type": "producer",
         "segment.bytes": str(config[keys.segment_bytes]),
     }
-    if name == "__transaction_state":
+    if name == TRANSACTIONS_TOPIC:
         configs["compression.type"] = "uncompressed"
         configs["min.insync.replicas"] = str(min(config["transaction.state.log.min.isr"], replicas))
         configs["unclean.leader.election.enable"] = "false"

@@ -3,10 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Final, TypeAlias
+from typing import TYPE_CHECKING, Any, TypeAlias
 
 from ottla.broker.coordinator.runtime import CoordinatorRuntime
 from ottla.broker.coordinator.transactions.transaction import TopicPartition
+from ottla.broker.metadata.image import GROUPS_TOPIC
 from ottla.broker.replication.partition import TransactionEnd
 from ottla.protocol.errors import ErrorCode, KafkaError
 from ottla.protocol.messages.write_txn_markers import WritableTxnMarker, WriteTxnMarkersResponse
@@ -15,8 +16,6 @@ if TYPE_CHECKING:
     from ottla.broker.replication.partition import Partition
     from ottla.broker.replication.replica_manager import ReplicaManager
     from ottla.runtime.runtime import Runtime
-
-GROUPS_TOPIC: Final = "__consumer_offsets"
 
 Done: TypeAlias = Callable[[ErrorCode], object]
 

@@ -4,7 +4,7 @@ those whose partitions it leads."""
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any
 
 from ottla.broker.coordinator.runtime import CoordinatorRuntime
 from ottla.broker.coordinator.transactions.initializing import check_id
@@ -20,7 +20,7 @@ from ottla.broker.coordinator.transactions.transaction import (
     TopicPartition,
 )
 from ottla.broker.metadata.delta import MetadataDelta
-from ottla.broker.metadata.image import NO_LEADER, MetadataImage
+from ottla.broker.metadata.image import NO_LEADER, TRANSACTIONS_TOPIC, MetadataImage
 from ottla.logs import get_logger
 from ottla.protocol.errors import ErrorCode, KafkaError
 from ottla.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnResponse
@@ -37,9 +37,7 @@ if TYPE_CHECKING:
 
 log = get_logger("ottla.coordinator")
 
-TRANSACTIONS_TOPIC: Final = "__transaction_state"
-
-__all__ = ["TRANSACTIONS_TOPIC", "TransactionService", "Verdicts", "verdicts"]
+__all__ = ["TransactionService", "Verdicts", "verdicts"]
 
 
 class TransactionService:

@@ -8,11 +8,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from ottla.broker.coordinator.hashing import partition_of
-from ottla.broker.coordinator.service import GROUPS_TOPIC
 from ottla.broker.coordinator.transactions.initializing import check_id
 from ottla.broker.coordinator.transactions.service import verdicts
 from ottla.broker.coordinator.transactions.shard import added_response
 from ottla.broker.coordinator.transactions.transaction import Identity
+from ottla.broker.metadata.image import GROUPS_TOPIC
 from ottla.broker.server.contract import Handler
 from ottla.broker.server.handlers._coordinated import Reply
 from ottla.broker.server.handlers._transactional import understood

@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from ottla.broker.coordinator.hashing import partition_of
-from ottla.broker.coordinator.service import GROUPS_TOPIC, TRANSACTIONS_TOPIC
+from ottla.broker.metadata.image import GROUPS_TOPIC, TRANSACTIONS_TOPIC
 from ottla.broker.server.contract import Handler
 from ottla.broker.server.handlers._replicas import reachable_brokers
 from ottla.protocol.errors import ErrorCode, KafkaError

@@ -1,0 +1,1 @@
+"""Lowers the queries of a plan to Spark's frames."""

@@ -32,6 +32,7 @@ from ottla.cli.nodes.folder import (
     write_settings,
 )
 from ottla.cli.nodes.start import HEALTHY_S, RESTART_PAUSES_S, Restarts
+from ottla.runtime.ports import free_ports, is_free
 
 pytestmark = pytest.mark.ottla_only
 
@@ -87,17 +88,9 @@ def three_nodes(folder: Path, *options: str) -> Iterator[Running]:
 
 def free_run_of_ports(count: int) -> int:
     """A port that is free, and so are those behind it."""
-    for _ in range(100):
-        with socket.socket() as first:
-            first.bind(("127.0.0.1", 0))
-            port = int(first.getsockname()[1])
-            try:
-                for number in range(port + 1, port + count):
-                    with socket.socket() as probe:
-                        probe.bind(("127.0.0.1", number))
-            except OSError:
-                continue
-        return port
+    for first in free_ports(100):
+        if all(is_free(port) for port in range(first + 1, first + count)):
+            return first
     raise AssertionError("no free ports")
 
 

@@ -68,6 +68,7 @@ def parse_iso_ms(text: str, *, weeks: bool = False) -> int | None:
 
 def spark_interval(text: str) -> str | None:
     """Return it in Spark's words: `500 ms` and `5s` become `500 milliseconds` and `5 seconds`."""
+    # Not by `parse_ms`: Spark takes fractions here, and counts in the unit that was written.
     found = _INTERVAL.fullmatch(text.strip())
     if found is None:
         return None

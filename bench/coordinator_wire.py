@@ -1,7 +1,8 @@
 """Hand-made frames for the coordinators: groups, offset commits, producer ids.
 
 As in `wire`, they follow the protocol's documentation; the versions are the newest with topic names
-instead of ids. Groups use the classic protocol.
+instead of ids. Groups use the classic protocol; what it carries for members is packed by the
+product's own codec.
 """
 
 from __future__ import annotations
@@ -12,6 +13,12 @@ from collections.abc import Callable, Sequence
 from typing import NamedTuple
 
 from bench.wire import Peer, Reader, compact_text, frame, uvarint
+from ottla.protocol.consumer_protocol import PROTOCOL_TYPE, write
+from ottla.protocol.embedded.consumer_protocol_assignment import (
+    ConsumerProtocolAssignment,
+    TopicPartition,
+)
+from ottla.protocol.embedded.consumer_protocol_subscription import ConsumerProtocolSubscription
 
 OFFSET_COMMIT, FIND_COORDINATOR, INIT_PRODUCER_ID = 8, 10, 22
 JOIN_GROUP, HEARTBEAT, LEAVE_GROUP, SYNC_GROUP = 11, 12, 13, 14
@@ -24,7 +31,9 @@ SESSION_TIMEOUT_MS, REBALANCE_TIMEOUT_MS = 45_000, 60_000
 READY_TIMEOUT_S = 30.0
 _NULL, _END = uvarint(0), b"\0"
 _ONE = uvarint(2)  # the length of an array with one element
-_PROTOCOL = compact_text("consumer"), compact_text("range")
+_MEMBER_VERSION = 1
+"""The version of the subscriptions and assignments."""
+_PROTOCOL = compact_text(PROTOCOL_TYPE), compact_text("range")
 
 
 class Joined(NamedTuple):
@@ -42,12 +51,12 @@ def compact_bytes(data: bytes) -> bytes:
 
 def subscription(topic: str) -> bytes:
     """Return what a consumer tells the leader of its group: it wants one topic and owns nothing."""
-    return struct.pack(">hih", 1, 1, len(topic)) + topic.encode() + struct.pack(">ii", -1, 0)
+    return write(ConsumerProtocolSubscription(topics=[topic]), _MEMBER_VERSION)
 
 
 def assignment(topic: str, partition: int) -> bytes:
-    name = struct.pack(">hih", 1, 1, len(topic)) + topic.encode()
-    return name + struct.pack(">iii", 1, partition, -1)
+    assigned = TopicPartition(topic=topic, partitions=[partition])
+    return write(ConsumerProtocolAssignment(assigned_partitions=[assigned]), _MEMBER_VERSION)
 
 
 def find_coordinator_frame(key: str, kind: int) -> bytes:

@@ -56,7 +56,6 @@ if TYPE_CHECKING:
 
 log = get_logger("ottla.node")
 
-FETCH_SESSION_EVICTION_MS: Final = 120_000
 QUORUM_WAIT_LOG_INTERVAL_S: Final = 10.0
 """How often a node that cannot start yet logs what it waits for."""
 
@@ -308,9 +307,7 @@ class Node:
             coordinators=coordinators,
             opener=BatchOpener(runtime),
             fetch_sessions=FetchSessionCache(
-                config["max.incremental.fetch.session.cache.slots"],
-                FETCH_SESSION_EVICTION_MS,
-                runtime.random,
+                config["max.incremental.fetch.session.cache.slots"], runtime.random
             ),
             replica_sessions=ReplicaSessionCache(runtime.random),
         )

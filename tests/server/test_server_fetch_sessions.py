@@ -39,7 +39,7 @@ def answer(**changes: object) -> SimpleNamespace:
 
 @pytest.fixture
 def cache() -> FetchSessionCache:
-    return FetchSessionCache(slots_max=2, eviction_ms=120_000, random=Random(1))
+    return FetchSessionCache(slots_max=2, random=Random(1))
 
 
 def test_an_incremental_request_finds_its_session_and_advances_the_epoch(

@@ -2,7 +2,7 @@
 
 The cache is bounded (`max.incremental.fetch.session.cache.slots`). A reader that gets no session is
 still served, with full requests. A new session evicts an existing one that has not been used for
-`min.incremental.fetch.session.eviction.ms`, or one that is that old and has fewer partitions.
+`EVICTION_MS`, or one that is that old and has fewer partitions.
 """
 
 from __future__ import annotations
@@ -14,6 +14,8 @@ from typing import Any, Final
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.fetch_sessions import INITIAL_EPOCH, new_session_id, next_epoch
 
+EVICTION_MS: Final = 120_000
+"""Kafka's `MIN_INCREMENTAL_FETCH_SESSION_EVICTION_MS`, which is a constant there, too."""
 SESSION_PARTITIONS_MAX: Final = 20_000
 CACHED_PARTITIONS_MAX: Final = 200_000
 """The most partitions of all sessions together: each takes some 200 bytes. Beyond this, readers get
@@ -107,7 +109,7 @@ class FetchSession:
 
 
 class FetchSessionCache:
-    def __init__(self, slots_max: int, eviction_ms: int, random: Random) -> None:
+    def __init__(self, slots_max: int, random: Random, eviction_ms: int = EVICTION_MS) -> None:
         self._slots_max = slots_max
         self._eviction_s = eviction_ms / 1000
         self._random = random

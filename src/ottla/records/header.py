@@ -27,6 +27,7 @@ from ottla.buffers import Buffer
 from ottla.protocol.errors import ErrorCode
 from ottla.records.codec import Codec
 from ottla.records.errors import InvalidBatch
+from ottla.records.header_fields import ATTRIBUTES
 
 HEADER_SIZE = 61
 LOG_OVERHEAD = 12
@@ -159,7 +160,7 @@ def pack_header(header: BatchHeader) -> bytes:
 
 def pack_checked_fields(header: BatchHeader) -> bytes:
     """Return the part of the header that the checksum covers (from the attributes on)."""
-    return _CHECKED_FIELDS.pack(header.attributes, *header[6:])
+    return _CHECKED_FIELDS.pack(*header[ATTRIBUTES:])
 
 
 def batches(buffer: Buffer) -> Iterator[tuple[BatchHeader, memoryview]]:

@@ -50,7 +50,13 @@ from ottla.records.header import (
     place_prefix,
     set_place,
 )
-from ottla.records.header_fields import BATCH_LENGTH, LAST_OFFSET_DELTA, MAX_TIMESTAMP, PRODUCER_ID
+from ottla.records.header_fields import (
+    BATCH_LENGTH,
+    LAST_OFFSET_DELTA,
+    MAGIC,
+    MAX_TIMESTAMP,
+    PRODUCER_ID,
+)
 from ottla.runtime.clock import Clock
 from ottla.runtime.disk import Disk
 
@@ -270,7 +276,7 @@ class Log:
             self.end_offset = last_offset + 1
             producers = self.producers
             if header[PRODUCER_ID] >= 0:
-                placed = (base_offset, length, leader_epoch, *header[3:])
+                placed = (base_offset, length, leader_epoch, *header[MAGIC:])
                 aborted = producers.apply(placed, batch)
                 if aborted is not None:
                     segment.note_aborted(aborted)

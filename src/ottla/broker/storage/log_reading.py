@@ -10,6 +10,7 @@ from ottla.broker.storage.segments.segments import Segments
 from ottla.broker.storage.segments.timed_batch import TimedBatch
 from ottla.broker.storage.segments.transaction_index import AbortedTransaction
 from ottla.records.header import LOG_OVERHEAD, BatchHeader
+from ottla.records.header_fields import BASE_OFFSET, BATCH_LENGTH
 from ottla.runtime.disk import FileSlice
 
 
@@ -41,9 +42,12 @@ def read_active(
         start, first_size = recent
     else:
         found = segment.locate(offset)
-        if found is None or found[1][0] >= limit_offset:
+        if found is None:
             return None
-        start, first_size = found[0], LOG_OVERHEAD + found[1][1]
+        start, header = found
+        if header[BASE_OFFSET] >= limit_offset:
+            return None
+        first_size = LOG_OVERHEAD + header[BATCH_LENGTH]
     end = segment.size
     if limit_offset != end_offset:
         recent = segments.recent.get(limit_offset)
@@ -66,13 +70,14 @@ def read_older(
         found = segment.locate(offset)
         if found is None:
             continue
-        if found[1][0] >= limit_offset:
+        start, header = found
+        if header[BASE_OFFSET] >= limit_offset:
             return None
         end, reaches_end = segment.size, limit_offset <= following.base_offset
         if limit_offset < following.base_offset:
             end = _limit_position(segment, limit_offset)
-        first_size = LOG_OVERHEAD + found[1][1]
-        return _slice(segment, found[0], end, first_size, max_bytes, min_one, reaches_end)
+        first_size = LOG_OVERHEAD + header[BATCH_LENGTH]
+        return _slice(segment, start, end, first_size, max_bytes, min_one, reaches_end)
     return read_active(segments, offset, max_bytes, limit_offset, end_offset, min_one)
 
 

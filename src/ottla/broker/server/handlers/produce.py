@@ -200,7 +200,7 @@ class Production:
     def _verify(self, items: Sequence[_Item]) -> bool:
         """Ask the coordinator about partitions where the transaction is not open yet. Returns True
         if all answers are known."""
-        producers = {item.header[9:11] for item in items}
+        producers = {(item.header.producer_id, item.header.producer_epoch) for item in items}
         refusal: ErrorCode | None = None
         if self._request.transactional_id is None:
             refusal = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
@@ -300,7 +300,12 @@ class Production:
             for item in self._transactional or ()
             if item.verification is not None
             and item.error is None
-            and verifying.is_void(item.partition, item.verification, *item.header[9:11])
+            and verifying.is_void(
+                item.partition,
+                item.verification,
+                item.header.producer_id,
+                item.header.producer_epoch,
+            )
         ]
 
     async def _open_all(self, items: Sequence[_Item]) -> None:

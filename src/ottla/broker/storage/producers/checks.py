@@ -52,7 +52,7 @@ def check_produced(
     entry = state.producers.get(header[PRODUCER_ID])
     is_transactional = header[ATTRIBUTES] & TRANSACTIONAL_BIT
     if entry is not None and entry.producer_epoch == epoch and entry.batches:
-        follows = (entry.batches[-1][0] + 1) % SEQUENCE_MODULUS == first
+        follows = (entry.batches[-1].last_sequence + 1) % SEQUENCE_MODULUS == first
         if follows and (entry.transaction_first_offset != NO_OFFSET) == bool(is_transactional):
             return None  # the next batch in sequence, as nearly all are
         if not follows:

@@ -91,7 +91,7 @@ class ProducerEntry:
         elif len(batches) == BATCHES_REMEMBERED:
             del batches[0]
         batches.append(batch)
-        self.last_timestamp = batch[3]
+        self.last_timestamp = batch.timestamp
 
     def adopt_epoch(self, producer_epoch: int) -> None:
         """Take a new epoch. Sequences start again with it, so the old batches no longer matter."""
@@ -129,7 +129,13 @@ class ProducerEntry:
         entry.last_timestamp = snapshot.timestamp
         entry.transaction_first_offset = snapshot.transaction_first_offset
         if snapshot.last_offset >= 0:
-            entry.batches.append(BatchMemory(*snapshot[2:6]))
+            last = BatchMemory(
+                snapshot.last_sequence,
+                snapshot.last_offset,
+                snapshot.offset_delta,
+                snapshot.timestamp,
+            )
+            entry.batches.append(last)
         return entry
 
 

@@ -317,7 +317,10 @@ class Segment:
 
     def _is_time_entry(self, timestamp: int, offset: int) -> bool:
         found = self.locate(offset)
-        return found is not None and found[1][8] == timestamp
+        if found is None:
+            return False
+        _, header = found
+        return header[MAX_TIMESTAMP] == timestamp
 
     def _scan_max_timestamp(self, position: int) -> tuple[int, int]:
         timestamp, offset = NO_TIMESTAMP, self.base_offset
@@ -347,7 +350,8 @@ class Segment:
         found = self.locate(max(self._offset_before(timestamp), first_offset))
         if found is None:
             return None
-        batches = scan(self.files.file, found[0], self.size, block_bytes=LOOKUP_BLOCK_BYTES)
+        position, _ = found
+        batches = scan(self.files.file, position, self.size, block_bytes=LOOKUP_BLOCK_BYTES)
         try:
             for number, (at, header) in enumerate(batches):
                 if header[MAX_TIMESTAMP] >= timestamp:
@@ -423,7 +427,10 @@ class Segment:
         """Remove the batch that contains `offset` and all after it; return the first removed
         offset."""
         found = self.locate(offset)
-        position, first_gone = (found[0], found[1][0]) if found else (self.size, offset)
+        position, first_gone = self.size, offset
+        if found is not None:
+            position, header = found
+            first_gone = header[BASE_OFFSET]
         self.offset_index.truncate_to(min(offset, first_gone))
         self.time_index.truncate_to(min(offset, first_gone))
         self.transaction_index.truncate_to(offset)

@@ -31,6 +31,7 @@ from ottla.broker.metadata.image import Endpoint, MetadataImage
 from ottla.broker.metadata.log import MetadataLog
 from ottla.broker.peers.late import LatePeers
 from ottla.broker.replication.replica_manager import ReplicaManager
+from ottla.broker.replication.topic_configs import TopicConfigs
 from ottla.broker.server.batch_opener import BatchOpener
 from ottla.broker.server.contract import BROKERS, CONTROLLERS
 from ottla.broker.server.envelope_serving import EnvelopedRequests
@@ -269,12 +270,10 @@ class Node:
         self, metadata: MetadataLog, link: ControllerLink, local: LocalController | None
     ) -> None:
         runtime = self.runtime
-        replicas = ReplicaManager(runtime, self.config, self.log_manager, self.node_id)
-        self._closing.append(replicas.close)
-        self.live_config.on_change(replicas.configure_broker)
         image = metadata.image
+        topic_configs = TopicConfigs(self.config)
         await self.log_manager.load(
-            lambda topic: replicas.topic_config(topic, image),
+            lambda topic: topic_configs.of(topic, image),
             lambda log: _directory_of(log, image, self.node_id),
         )
         self.log_manager.set_aside_strays(lambda log: _belongs(log, image, self.node_id))
@@ -282,6 +281,20 @@ class Node:
         self.endpoints = self._listen(config.listeners, config.advertised_listeners, BROKERS)
         lifecycle = Lifecycle(runtime, link.ask, metadata, self._identity(), config, self._fail)
         requests = ControllerRequests(runtime, link.ask, metadata, config, lifecycle.epoch)
+        replicas = ReplicaManager(
+            runtime,
+            config,
+            self.log_manager,
+            self.node_id,
+            peers=self.peers,
+            # Changes of ISRs delay acknowledgements: they must not wait behind other requests.
+            ask=partial(link.ask, lane="isr"),
+            broker_epoch=lifecycle.epoch,
+            report_dirs=requests.assign_directories,
+            confirm_dir=requests.confirm_directory,
+        )
+        self._closing.append(replicas.close)
+        self.live_config.on_change(replicas.configure_broker)
         coordinators = Coordinators(
             runtime,
             replicas,
@@ -315,7 +328,7 @@ class Node:
         self._broker.set_result(broker)
         self._closing += [partial(self.server.stop_serving, BROKERS), self._leave]
         self.live_config.on_change(broker.configure)
-        await broker.join(self.peers)
+        await broker.join()
         self.server.start_serving(BROKERS, services, services.fetch_sessions.forget)
         await lifecycle.serve()
 
@@ -435,17 +448,11 @@ class Broker:
         self._reactions = reactions
         self._report_cordoned()
 
-    async def join(self, peers: Peers) -> None:
+    async def join(self) -> None:
         """Register this broker, then host what the metadata assigns to it."""
         services = self.services
-        replicas, requests = services.replicas, services.requests
-        metadata, log_manager = services.metadata, services.log_manager
+        replicas, metadata, log_manager = services.replicas, services.metadata, services.log_manager
         await self.lifecycle.register()
-        replicas.report_folders = requests.assign_directories
-        replicas.moves.confirm = requests.confirm_directory
-        # Changes of ISRs delay acknowledgements: they must not wait behind other requests.
-        ask = partial(services.controller_link.ask, lane="isr")
-        replicas.join(peers, ask, self.lifecycle.epoch)
         replicas.load(metadata.image)
         services.coordinators.metadata_changed(MetadataDelta(), metadata.image)
         metadata.subscribe(self._metadata_changed)

@@ -19,11 +19,17 @@ NO_EPOCH = -1
 class ClusterView:
     """The newest metadata, and the settings of replication that depend on it."""
 
-    def __init__(self, node_id: int, clock: Clock, lag_max_ms: int) -> None:
+    def __init__(
+        self,
+        node_id: int,
+        clock: Clock,
+        lag_max_ms: int,
+        broker_epoch: Callable[[], int] = lambda: NO_EPOCH,
+    ) -> None:
         self.node_id = node_id
         self.lag_max_ms = lag_max_ms
         self.image: MetadataImage = EMPTY_IMAGE
-        self.broker_epoch: Callable[[], int] = lambda: NO_EPOCH
+        self.broker_epoch = broker_epoch
         """The epoch of this broker's own registration."""
         self.propose: Callable[[Partition, Proposal], object] = lambda partition, proposal: None
         """Sends the ISR that a leader proposes to the controller."""

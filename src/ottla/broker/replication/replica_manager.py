@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from ottla.broker.metadata.delta import MetadataDelta
 from ottla.broker.metadata.image import MetadataImage, PartitionImage, TopicImage
 from ottla.broker.replication.cluster_view import ClusterView
+from ottla.broker.replication.dirs.move import Confirm
 from ottla.broker.replication.dirs.moves import DirMoves
 from ottla.broker.replication.dirs.reports import DirReports, Placed
 from ottla.broker.replication.election_nudge import ElectionNudge
@@ -20,8 +21,8 @@ from ottla.broker.replication.replica_logs import ReplicaLogs, counted
 from ottla.broker.replication.replica_selector import RACK_AWARE
 from ottla.broker.replication.throttle import ReplicationThrottle
 from ottla.broker.replication.topic import HostedTopic
+from ottla.broker.replication.topic_configs import TopicConfigs
 from ottla.broker.storage.errors import LogDirFailure
-from ottla.config.topic import TopicConfig
 from ottla.logs import get_logger
 from ottla.protocol.errors import ErrorCode, KafkaError
 
@@ -36,14 +37,27 @@ log = get_logger("ottla.replication")
 
 class ReplicaManager:
     def __init__(
-        self, runtime: Runtime, config: BrokerConfig, log_manager: LogManager, node_id: int
+        self,
+        runtime: Runtime,
+        config: BrokerConfig,
+        log_manager: LogManager,
+        node_id: int,
+        *,
+        peers: Peers,
+        ask: Ask,
+        broker_epoch: Callable[[], int],
+        report_dirs: Callable[[Placed], object],
+        confirm_dir: Confirm,
     ) -> None:
-        self._runtime = runtime
+        """`ask` asks the controller about ISRs, `report_dirs` and `confirm_dir` tell it the log
+        dirs of replicas; `broker_epoch` returns the present epoch of this broker's registration."""
         self._config = config
         self._log_manager = log_manager
         self._node_id = node_id
         now = runtime.clock.now
-        self.view = ClusterView(node_id, runtime.clock, config["replica.lag.time.max.ms"])
+        self.view = ClusterView(
+            node_id, runtime.clock, config["replica.lag.time.max.ms"], broker_epoch
+        )
         self.election_nudge = ElectionNudge(now)
         self.leader_throttle = ReplicationThrottle(node_id, now)
         self.follower_throttle = ReplicationThrottle(node_id, now)
@@ -52,21 +66,21 @@ class ReplicaManager:
                 config["replication.quota.window.num"],
                 config["replication.quota.window.size.seconds"],
             )
-        self._fetchers: Fetchers | None = None
-        self._isr_changes: IsrChanges | None = None
+        self._fetchers = Fetchers(
+            runtime, self.view, peers, config, self.follower_throttle, self._log_failed
+        )
+        self._isr_changes = IsrChanges(runtime, self.view, ask)
+        # Set late: proposals are made with the view, and partitions propose through it.
+        self.view.propose = self._isr_changes.submit
         self._isr_watch = IsrWatch(runtime, self.view, self.partitions)
-        self.moves = DirMoves(runtime, config, log_manager, node_id)
-        self._default_config = TopicConfig.build(config, {})
-        self.report_folders: Callable[[Placed], object] = lambda placed: None
-        """Reports the log dirs of replicas to the controller."""
+        self.moves = DirMoves(runtime, config, log_manager, node_id, confirm_dir)
+        self._topic_configs = TopicConfigs(config)
         self.selects_by_rack = False
         """True if consumers are sent to replicas in their rack (`replica.selector.class`)."""
         self.topics: dict[str, HostedTopic] = {}
         self.topics_by_id: dict[bytes, HostedTopic] = {}
         self._group_commit = GroupCommit(runtime, self.fail_dir_if_needed)
-        self._dir_reports = DirReports(
-            runtime, log_manager, node_id, lambda placed: self.report_folders(placed)
-        )
+        self._dir_reports = DirReports(runtime, log_manager, node_id, report_dirs)
         self._logs = ReplicaLogs(
             runtime,
             log_manager,
@@ -78,35 +92,12 @@ class ReplicaManager:
         )
         self._limit()
 
-    def join(self, peers: Peers, ask: Ask, broker_epoch: Callable[[], int]) -> None:
-        """Start to follow leaders on other brokers, and to ask the controller about ISRs.
-
-        Before this, a partition that is led elsewhere only waits. `broker_epoch` returns the
-        present epoch of this broker's registration.
-        """
-        self.view.broker_epoch = broker_epoch
-        self._isr_changes = IsrChanges(self._runtime, self.view, ask)
-        self.view.propose = self._isr_changes.submit
-        self._fetchers = Fetchers(
-            self._runtime,
-            self.view,
-            peers,
-            self._config,
-            self.follower_throttle,
-            self._log_failed,
-        )
-        for partition in self.partitions():
-            self._follow(partition)
-        self._isr_watch.start()
-
     def close(self) -> None:
         """Stop following. Call this before the logs are closed."""
         self.moves.close()
         self._isr_watch.stop()
-        if self._fetchers is not None:
-            self._fetchers.close()
-        if self._isr_changes is not None:
-            self._isr_changes.close()
+        self._fetchers.close()
+        self._isr_changes.close()
 
     # --- lookup ---------------------------------------------------------------------------------
 
@@ -152,6 +143,7 @@ class ReplicaManager:
 
     def load(self, image: MetadataImage) -> None:
         """Host all partitions assigned to this broker, with the logs found on disk."""
+        self._isr_watch.start()
         self._logs.is_starting = True
         self.view.image = image
         for topic in image.topics.values():
@@ -193,18 +185,16 @@ class ReplicaManager:
         self._logs.create_soon()
 
     def _brokers_changed(self, image: MetadataImage) -> None:
-        if self._fetchers is not None:
-            self._fetchers.forget_brokers(image.brokers.__contains__)
+        self._fetchers.forget_brokers(image.brokers.__contains__)
         self._isr_watch.review()
 
     def configure_broker(self, config: BrokerConfig, image: MetadataImage) -> None:
         """Apply changed broker settings, which are also the defaults of its topics."""
         self._config = config
-        self._default_config = TopicConfig.build(config, {})
+        self._topic_configs.configure(config)
         self._limit()
         self.moves.configure(config)
-        if self._fetchers is not None:
-            self._fetchers.configure(config)
+        self._fetchers.configure(config)
         for hosted in self.topics.values():
             self._configure(hosted, image)
 
@@ -215,12 +205,8 @@ class ReplicaManager:
         self.leader_throttle.limit(config["leader.replication.throttled.rate"])
         self.follower_throttle.limit(config["follower.replication.throttled.rate"])
 
-    def topic_config(self, name: str, image: MetadataImage) -> TopicConfig:
-        overrides = image.topic_config(name)
-        return TopicConfig.build(self._config, overrides) if overrides else self._default_config
-
     def _configure(self, hosted: HostedTopic, image: MetadataImage) -> None:
-        hosted.configure(self.topic_config(hosted.name, image))
+        hosted.configure(self._topic_configs.of(hosted.name, image))
         self._cover(hosted)
 
     def _cover(self, hosted: HostedTopic) -> None:
@@ -229,7 +215,7 @@ class ReplicaManager:
         self.follower_throttle.cover(hosted.name, config.follower_replication_throttled_replicas)
 
     def _host(self, topic: TopicImage, image: MetadataImage) -> Iterator[None]:
-        hosted = HostedTopic(topic.name, topic.id, self.topic_config(topic.name, image))
+        hosted = HostedTopic(topic.name, topic.id, self._topic_configs.of(topic.name, image))
         self._cover(hosted)
         self.topics[topic.name] = self.topics_by_id[topic.id] = hosted
         for partition in topic.partitions.values():
@@ -264,14 +250,13 @@ class ReplicaManager:
             self._follow(partition)
 
     def _lead(self, partition: Partition, assigned: PartitionImage) -> None:
-        if self._fetchers is not None:
-            self._fetchers.leave(partition)
+        self._fetchers.leave(partition)
         if partition.lead(assigned) and partition.leading is not None:
             self.election_nudge.elected(partition.leading.followers)
 
     def _follow(self, partition: Partition) -> None:
         """Copy the partition from its leader, as soon as it has a log."""
-        if self._fetchers is None or partition.is_leader or partition.error is not None:
+        if partition.is_leader or partition.error is not None:
             return
         if partition.log is not None:
             self._fetchers.follow(partition)
@@ -283,8 +268,7 @@ class ReplicaManager:
 
     def _discard(self, partition: Partition, error: ErrorCode) -> None:
         self._logs.forget(partition)
-        if self._fetchers is not None:
-            self._fetchers.leave(partition)
+        self._fetchers.leave(partition)
         partition.set_error(error)
         self.moves.call_off(partition)
         if partition.log is not None:

@@ -26,10 +26,14 @@ class DirMoves:
     log dirs; the others wait in a queue."""
 
     def __init__(
-        self, runtime: Runtime, config: BrokerConfig, manager: LogManager, node_id: int
+        self,
+        runtime: Runtime,
+        config: BrokerConfig,
+        manager: LogManager,
+        node_id: int,
+        confirm: Confirm,
     ) -> None:
-        self.confirm: Confirm | None = None
-        """Reports to the controller; None if there is no controller to report to."""
+        self._confirm = confirm
         self._runtime = runtime
         self._manager = manager
         self._throttle = ReplicationThrottle(node_id, runtime.clock.now)
@@ -138,7 +142,7 @@ class DirMoves:
 
     async def _tell(self, partition: Partition, directory_id: bytes) -> bool:
         async with self._telling:
-            return self.confirm is None or await self.confirm(partition, directory_id)
+            return await self._confirm(partition, directory_id)
 
     def _take_back(self, move: DirMove) -> None:
         """Report to the controller that the replica is still where it was."""
@@ -154,8 +158,8 @@ class DirMoves:
                 current = partition.log
                 log_dir = None if current is None else self._manager.dir_of(current)
                 is_gone = partition.error not in (None, ErrorCode.KAFKA_STORAGE_ERROR)
-                if self._closed or self.confirm is None or log_dir is None or is_gone:
+                if self._closed or log_dir is None or is_gone:
                     return
-                if await self.confirm(partition, log_dir.id):
+                if await self._confirm(partition, log_dir.id):
                     return
             await asyncio.sleep(RETRY_S)

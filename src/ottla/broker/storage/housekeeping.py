@@ -20,7 +20,7 @@ from ottla.runtime.runtime import Runtime, Timer
 
 if TYPE_CHECKING:
     from ottla.broker.storage.dirs.log_dir import LogDir
-    from ottla.broker.storage.log_manager import LogManager
+    from ottla.broker.storage.log_manager import HighWatermarks, LogManager
 
 logger = get_logger("ottla.storage.housekeeping")
 
@@ -43,7 +43,8 @@ class Housekeeping:
         self._config = config
         self._manager = manager
         self._timers: dict[Job, Timer] = {}
-        self._high_watermarks: Callable[[], dict[tuple[str, int], int]] | None = None
+        # Set by `start`: the replicas, which know them, are built with the log manager.
+        self._high_watermarks: HighWatermarks = dict
         self._doomed: list[tuple[int, str]] = []
         self._cut_logs: dict[Log, None] = {}
         self._settling: dict[Log, None] = {}
@@ -51,7 +52,7 @@ class Housekeeping:
         self._stopped = False
         self._unsettled: list[Log] = []
 
-    def start(self, high_watermarks: Callable[[], dict[tuple[str, int], int]]) -> None:
+    def start(self, high_watermarks: HighWatermarks) -> None:
         self._high_watermarks = high_watermarks
         delay_ms = self._config["log.initial.task.delay.ms"]
         self._after(delay_ms, self._retain)
@@ -102,7 +103,7 @@ class Housekeeping:
 
     async def _retain(self) -> int:
         now_ms = self._runtime.clock.wall_ms()
-        marks = self._high_watermarks() if self._high_watermarks is not None else {}
+        marks = self._high_watermarks()
         for portion in _portions(iter(self._manager.logs())):
             for log in portion:
                 if self._manager.cleaner.is_cleaning(log):
@@ -212,8 +213,6 @@ class Housekeeping:
         return int(self._config["replica.high.watermark.checkpoint.interval.ms"])
 
     def high_watermarks_in(self, log_dir: LogDir) -> dict[tuple[str, int], int]:
-        if self._high_watermarks is None:
-            return {}
         marks = self._high_watermarks()
         here = ((log.topic, log.partition) for log in self._manager.logs_in(log_dir))
         return {key: marks[key] for key in here if key in marks}

@@ -138,6 +138,7 @@ class Log:
         """The replacement of segments by a compacted one, if one is in progress."""
         self.failure: str | None = None
         """Why the log refuses everything, if it does."""
+        # Set when the log manager adopts the log: until a move is over, the copy has neither.
         self.on_roll: Callable[[Log], None] | None = None
         """Called when a segment was rolled: the one before should be flushed, in a thread."""
         self.on_truncate: Callable[[Log], None] | None = None

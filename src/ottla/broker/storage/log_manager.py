@@ -34,6 +34,7 @@ logger = get_logger("ottla.storage.dirs")
 
 DirFailed = Callable[[str, BaseException], None]
 HighWatermarks = Callable[[], dict[tuple[str, int], int]]
+"""Returns the high watermark of each (topic, partition) that has one."""
 
 
 class LogManager:

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import asyncio
 import errno
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
 from itertools import islice
 from typing import TYPE_CHECKING, NoReturn
 
@@ -29,7 +29,7 @@ from ottla.protocol.errors import KafkaError
 from ottla.runtime.runtime import Runtime, Timer
 
 if TYPE_CHECKING:
-    from ottla.broker.storage.log_manager import LogManager
+    from ottla.broker.storage.log_manager import HighWatermarks, LogManager
 
 logger = get_logger("ottla.cleaner")
 
@@ -49,7 +49,9 @@ class LogCleaner:
         self._config = config
         self._manager = manager
         self._offsets = CleanOffsets(runtime.disk, (log_dir.path for log_dir in manager.dirs))
-        self._high_watermarks: Callable[[], dict[tuple[str, int], int]] | None = None
+        # Set by `start`: the replicas, which know them, are built with the log manager.
+        self._high_watermarks: HighWatermarks = dict
+        self._is_started = False
         self._lanes: dict[int, Timer | None] = {}
         """The timer of each waiting lane; None for a lane at work."""
         self._busy: dict[Log, Run | None] = {}
@@ -72,14 +74,15 @@ class LogCleaner:
             if known is not None and known > log.end_offset:
                 self._offsets.forget(log)
 
-    def start(self, high_watermarks: Callable[[], dict[tuple[str, int], int]]) -> None:
+    def start(self, high_watermarks: HighWatermarks) -> None:
         self._high_watermarks = high_watermarks
+        self._is_started = True
         self._begin_lanes()
 
     def configure(self, config: BrokerConfig) -> None:
         """Apply new settings from the next job on; surplus lanes end after their job."""
         self._config = config
-        if self._high_watermarks is not None:
+        if self._is_started:
             self._begin_lanes()
 
     @property
@@ -191,7 +194,6 @@ class LogCleaner:
         return True
 
     async def _choose(self) -> CleanableLog | None:
-        assert self._high_watermarks is not None
         now_ms = self._runtime.clock.wall_ms()
         marks = self._high_watermarks()
         found: list[CleanableLog] = []
@@ -233,7 +235,6 @@ class LogCleaner:
 
     def _retain(self, log: Log) -> None:
         """Apply retention, which skipped this log while it was being compacted."""
-        assert self._high_watermarks is not None
         mark = self._high_watermarks().get((log.topic, log.partition))
         try:
             if mark is not None:

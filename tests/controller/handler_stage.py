@@ -76,7 +76,7 @@ def with_admin(folder: Path, use: Callable[[Admin], Awaitable[None]], **settings
             cluster_id="cluster",
             config=config,
             clean=True,
-            on_failure=pytest.fail,
+            on_failure=lambda error: pytest.fail(f"the metadata log failed: {error!r}"),
         )
         controller = Controller(metadata, config, runtime)
         node = SimpleNamespace(

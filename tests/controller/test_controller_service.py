@@ -101,7 +101,7 @@ def play(folder_: Path, story: Callable[[Stage], Awaitable[None]], **settings: s
             cluster_id="test",
             config=config,
             clean=False,
-            on_failure=pytest.fail,
+            on_failure=lambda error: pytest.fail(f"the metadata log failed: {error!r}"),
         )
         controller = Controller(metadata, config, runtime)
         await story(Stage(runtime, metadata, controller))

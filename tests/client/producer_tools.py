@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import time
 from collections.abc import Callable, Coroutine
-from typing import Any, NamedTuple, TypeVar
+from typing import Any, NamedTuple, TypeVar, cast
 
 from confluent_kafka import Consumer, KafkaError, TopicPartition
 from confluent_kafka.admin import AdminClient, NewPartitions, NewTopic
@@ -86,18 +86,18 @@ def read(bootstrap: str, topic: str, partitions: int = 1) -> dict[int, list[Stor
     while len(ended) < partitions:
         assert time.monotonic() < deadline, f"the reader is stuck at {ended} of {partitions}"
         for message in consumer.consume(500, 0.2):
-            if message.error() is None:
-                found[message.partition()].append(
-                    Stored(
-                        message.offset(),
-                        message.timestamp()[1],
-                        message.key(),
-                        message.value(),
-                        message.headers() or [],
-                    )
+            error, partition, offset = message.error(), message.partition(), message.offset()
+            if error is None:
+                assert partition is not None
+                assert offset is not None
+                # Its type includes what a producer may be given.
+                headers = cast("list[tuple[str, bytes | None]]", message.headers() or [])
+                found[partition].append(
+                    Stored(offset, message.timestamp()[1], message.key(), message.value(), headers)
                 )
-            elif message.error().code() == KafkaError._PARTITION_EOF:
-                ended.add(message.partition())
+            elif error.code() == KafkaError._PARTITION_EOF:
+                assert partition is not None
+                ended.add(partition)
     consumer.close()
     return found
 

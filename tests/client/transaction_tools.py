@@ -56,11 +56,10 @@ def until_settled(bootstrap: str, topic: str, partitions: int) -> None:
     """Until no transaction is open: the markers of one are written after its end was answered."""
     admin = AdminClient({"bootstrap.servers": bootstrap})
     places = [TopicPartition(topic, index) for index in range(partitions)]
+    latest: OffsetSpec = OffsetSpec.latest()  # type: ignore[no-untyped-call]  # has no types
 
     def ends(level: IsolationLevel) -> list[int]:
-        asked = admin.list_offsets(
-            dict.fromkeys(places, OffsetSpec.latest()), isolation_level=level
-        )
+        asked = admin.list_offsets(dict.fromkeys(places, latest), isolation_level=level)
         return [asked[place].result(WAIT_S).offset for place in places]
 
     deadline = time.monotonic() + WAIT_S
@@ -99,11 +98,14 @@ def read(
         message = consumer.poll(1)
         if message is None:
             continue
-        if message.error() is None:
-            values[message.partition()].append(message.value().decode())
+        error, partition, value = message.error(), message.partition(), message.value()
+        assert partition is not None, error
+        if error is None:
+            assert value is not None
+            values[partition].append(value.decode())
         else:
-            assert message.error().code() == KafkaError._PARTITION_EOF
-            ended.add(message.partition())
+            assert error.code() == KafkaError._PARTITION_EOF
+            ended.add(partition)
     consumer.close()
     return [value for found in values.values() for value in found]
 

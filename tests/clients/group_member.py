@@ -63,7 +63,9 @@ def confluent(bootstrap: str, group: str, topic: str, settings: dict[str, str]) 
                 tell("assigned", owned)
                 shown = owned
             for message in messages:
-                tell("read", [message.partition(), message.offset(), message.value().decode()])
+                value = message.value()
+                assert value is not None
+                tell("read", [message.partition(), message.offset(), value.decode()])
             if messages:
                 try:
                     consumer.commit(asynchronous=False)
@@ -106,7 +108,7 @@ def kafka_python(bootstrap: str, group: str, topic: str, settings: dict[str, str
         **options,
     )
 
-    class Listener(ConsumerRebalanceListener):
+    class Listener(ConsumerRebalanceListener):  # type: ignore[misc]  # kafka-python has no types
         def on_partitions_revoked(self, revoked: Any) -> None:
             kept = consumer.assignment() - set(revoked)
             tell("assigned", sorted(one.partition for one in kept))
@@ -151,7 +153,7 @@ def aiokafka(bootstrap: str, group: str, topic: str, settings: dict[str, str]) -
             **{key.replace(".", "_"): value for key, value in settings.items()},
         )
 
-        class Listener(ConsumerRebalanceListener):
+        class Listener(ConsumerRebalanceListener):  # type: ignore[misc]  # aiokafka has no types
             def on_partitions_revoked(self, revoked: Any) -> None:
                 tell("assigned", [])
 

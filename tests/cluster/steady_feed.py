@@ -89,6 +89,8 @@ class Feed:
             self.refused.append(error.str())
             return
         key, value = message.key(), message.value()
+        assert key is not None
+        assert value is not None
         # Without an offset if all that is known is that it was there before this attempt.
         offset = UNKNOWN if message.offset() is None else message.offset()
         place = f"{message.partition()} {offset}"

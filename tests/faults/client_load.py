@@ -200,10 +200,16 @@ def stored_numbers(bootstrap: str, topic: str, partitions: int) -> list[dict[int
     while len(ended) < partitions:
         assert time.monotonic() < deadline, f"the reader has come to the end of {ended} only"
         for message in reader.consume(1000, 0.2):
-            if message.error() is None:
-                found[message.partition()][message.offset()] = int(message.value())
-            elif message.error().code() == confluent_kafka.KafkaError._PARTITION_EOF:
-                ended.add(message.partition())
+            error, partition = message.error(), message.partition()
+            if error is None:
+                offset, value = message.offset(), message.value()
+                assert partition is not None
+                assert offset is not None
+                assert value is not None
+                found[partition][offset] = int(value)
+            elif error.code() == confluent_kafka.KafkaError._PARTITION_EOF:
+                assert partition is not None
+                ended.add(partition)
     reader.close()
     return found
 

@@ -92,10 +92,13 @@ class Copy:
             if self.changed:
                 self.changed = False
                 member = self.consumer.consumer_group_metadata()
-            if message is not None and message.error() is None:
+            if message is None:
+                continue
+            error = message.error()
+            if error is None:
                 self.gathered.append(message)
-            elif message is not None:
-                self.notes.tell("error", message.error().str())
+            else:
+                self.notes.tell("error", error.str())
         if self.gathered:
             self._copy(list(self.gathered), member)
 
@@ -112,7 +115,7 @@ class Copy:
                 self.producer.flush(1.0)
                 self._abort(attempt, messages, "by itself")
                 return
-            ends = {one.partition(): one.offset() + 1 for one in messages}
+            ends = {index: offset + 1 for index, offset in map(place, messages)}
             offsets = [TopicPartition(self.source, index, end) for index, end in ends.items()]
             patiently(
                 lambda: self.producer.send_offsets_to_transaction(offsets, member, PATIENCE_S)
@@ -129,6 +132,7 @@ class Copy:
 
     def _produce(self, message: Message, attempt: str) -> None:
         key, number = message.key(), message.value()
+        assert key is not None
         # Another partition than the one it came from: transactions span several.
         partition = (int(key.rpartition(b"-")[2]) // 2) % self.partitions
         self.producer.produce(self.target, b"%s %s" % (number, attempt.encode()), key, partition)
@@ -143,11 +147,19 @@ class Copy:
         self.notes.tell("aborted", attempt, reason=reason)
         firsts: dict[int, int] = {}
         for message in messages:
-            firsts.setdefault(message.partition(), message.offset())
+            firsts.setdefault(*place(message))
         owned = {one.partition for one in self.consumer.assignment()}
         for partition, offset in firsts.items():
             if partition in owned:
                 self.consumer.seek(TopicPartition(self.source, partition, offset))
+
+
+def place(message: Message) -> tuple[int, int]:
+    """Partition and offset of a record that was read."""
+    partition, offset = message.partition(), message.offset()
+    assert partition is not None
+    assert offset is not None
+    return partition, offset
 
 
 def main(arguments: list[str]) -> int:

@@ -67,13 +67,16 @@ def read_to_end(address: str, topic: str, partitions: int) -> list[Seen]:
     while len(ended) < partitions:
         assert time.monotonic() < deadline, f"a reader of {topic} is stuck; ended: {sorted(ended)}"
         for message in consumer.consume(1000, 0.2):
-            if message.error() is None:
+            error = message.error()
+            if error is None:
                 found.append(seen(message))
-                ended.discard(message.partition())
-            elif message.error().code() == KafkaError._PARTITION_EOF:
-                ended.add(message.partition())
+                ended.discard(found[-1].partition)
+            elif error.code() == KafkaError._PARTITION_EOF:
+                partition = message.partition()
+                assert partition is not None
+                ended.add(partition)
             else:
-                raise AssertionError(message.error())
+                raise AssertionError(error)
     consumer.close()
     return sorted(found)
 
@@ -93,10 +96,11 @@ class LiveReader:
     def _read(self, consumer: Consumer) -> None:
         while not self._stopped.is_set():
             for message in consumer.consume(500, 0.1):
-                if message.error() is None:
+                error = message.error()
+                if error is None:
                     self.found.append(seen(message))
-                elif message.error().code() == KafkaError._AUTO_OFFSET_RESET:
-                    self.refused.append(message.error().str())
+                elif error.code() == KafkaError._AUTO_OFFSET_RESET:
+                    self.refused.append(error.str())
         consumer.close()
 
     def stop(self) -> None:
@@ -187,10 +191,10 @@ def check_transactions_are_whole(story: Story, copied: list[Seen]) -> dict[str, 
 def check_nothing_is_open(address: str, topics: tuple[str, ...], partitions: int) -> None:
     places = [TopicPartition(topic, index) for topic in topics for index in range(partitions)]
     admin = AdminClient({"bootstrap.servers": address})
+    latest: OffsetSpec = OffsetSpec.latest()  # type: ignore[no-untyped-call]  # has no types
 
     def ends(level: IsolationLevel) -> dict[tuple[str, int], int]:
-        asked = dict.fromkeys(places, OffsetSpec.latest())
-        answers = admin.list_offsets(asked, isolation_level=level)
+        answers = admin.list_offsets(dict.fromkeys(places, latest), isolation_level=level)
         return {(p.topic, p.partition): done.result(READ_S).offset for p, done in answers.items()}
 
     assert ends(IsolationLevel.READ_COMMITTED) == ends(IsolationLevel.READ_UNCOMMITTED)

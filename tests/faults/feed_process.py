@@ -42,10 +42,15 @@ def next_numbers(bootstrap: str, topic: str, partitions: int) -> dict[str, int]:
         if time.monotonic() > deadline:
             raise KafkaException(KafkaError(KafkaError._TIMED_OUT, f"stuck; ended: {ended}"))
         for message in reader.consume(1000, 0.1):
-            if message.error() is None:
-                numbers[message.key().decode()] = int(message.value()) + 1
-            elif message.error().code() == KafkaError._PARTITION_EOF:
-                ended.add(message.partition())
+            error, partition = message.error(), message.partition()
+            if error is None:
+                key, value = message.key(), message.value()
+                assert key is not None
+                assert value is not None
+                numbers[key.decode()] = int(value) + 1
+            elif error.code() == KafkaError._PARTITION_EOF:
+                assert partition is not None
+                ended.add(partition)
     reader.close()
     return numbers
 

@@ -173,11 +173,14 @@ def check_read(trio: Trio, topic: str, partitions: int, outcome: Outcome) -> str
             reader.close()
             return f"readers of committed records are held back at {read_to}, the ends are {ends}"
         for message in reader.consume(5000, 0.5):
-            error = message.error()
+            error, partition, offset = message.error(), message.partition(), message.offset()
             if error is None:
-                counts[message.partition()] += 1
+                assert partition is not None
+                counts[partition] += 1
             elif error.code() == KafkaError._PARTITION_EOF:
-                read_to[message.partition()] = message.offset()
+                assert partition is not None
+                assert offset is not None
+                read_to[partition] = offset
     reader.close()
     most = outcome.committed + sum(outcome.errors.values())
     wrong = {index: n for index, n in counts.items() if not outcome.committed <= n <= most}
@@ -224,6 +227,7 @@ def move_coordinators(trio: Trio, rounds: int) -> None:
     """Every partition of `__transaction_state` gets the next node as its leader."""
     with Admin(bootstrap_servers=trio.address) as admin:
         topic = admin.describe_topics(["__transaction_state"])["__transaction_state"]
+        assert not isinstance(topic, ottla.KafkaError), topic
         wanted = {}
         for index, partition in enumerate(topic.partitions):
             first = (
@@ -284,7 +288,8 @@ def run_side(
 
 def chance_explains(ours: int, theirs: int) -> bool:
     """Whether two counts of rare events differ by less than three standard deviations."""
-    return ours <= theirs + 3 * (ours + theirs) ** 0.5
+    deviation: float = (ours + theirs) ** 0.5
+    return ours <= theirs + 3 * deviation
 
 
 def table(sides: Mapping[str, Mapping[tuple[str, str], Outcome]]) -> str:

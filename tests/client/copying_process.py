@@ -14,8 +14,6 @@ from ottla.client.consumer.consumer import Consumer
 from ottla.client.errors import TransactionFailed
 from ottla.client.producer.producer import Producer
 
-SESSION = {"session_timeout_ms": 1_500, "heartbeat_interval_ms": 300}
-
 
 async def copy(bootstrap: str, source: str, target: str, group: str, name: str) -> None:
     async with (
@@ -28,7 +26,8 @@ async def copy(bootstrap: str, source: str, target: str, group: str, name: str) 
             auto_offset_reset="earliest",
             enable_auto_commit=False,
             max_poll_records=20,
-            **SESSION,
+            session_timeout_ms=1_500,
+            heartbeat_interval_ms=300,
         ) as consumer,
     ):
         await producer.init_transactions()

@@ -68,7 +68,8 @@ class ScriptedGroup:
             return True
         if reply == SILENCE:
             return True
-        answer = self._answer(api, header, request, ErrorCode(reply))  # type: ignore[call-arg]
+        assert isinstance(reply, ErrorCode), reply
+        answer = self._answer(api, header, request, reply)
         if answer is None:
             return False
         self.cluster.brokers[node].send(writer, header, answer)

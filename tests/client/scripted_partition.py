@@ -37,6 +37,7 @@ from ottla.protocol.messages.offset_for_leader_epoch import (
     OffsetForLeaderEpochResponse,
     OffsetForLeaderTopicResult,
 )
+from ottla.protocol.schema import Message
 from ottla.records.builder import build_batch
 from ottla.records.header import batches
 from ottla.records.record import Record
@@ -121,7 +122,7 @@ class ScriptedPartition:
         ) -> None:
             if header.api_key == ApiKey.FETCH:
                 self.fetches.append(Fetched(node_id, header.api_version, request))
-                response = await self._fetch(node_id, header, request)
+                response: Message = await self._fetch(node_id, header, request)
             else:
                 self.asked.append((node_id, header.api_key))
                 response = {

@@ -24,7 +24,8 @@ if TYPE_CHECKING:
 
 
 def check(story: ClusterStory, live: list[LiveReader]) -> dict[str, Any]:
-    from cluster_faults import PARTITIONS, SOURCE, TARGET
+    from cluster_faults import PARTITIONS
+    from exactly_once import SOURCE, TARGET
 
     address = story.address
     fed = read_to_end(address, SOURCE, PARTITIONS)

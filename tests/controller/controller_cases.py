@@ -144,4 +144,4 @@ def with_topics(image: MetadataImage, *topics: CreatableTopic) -> MetadataImage:
 
 
 def codes(response: CreateTopicsResponse) -> dict[str, ErrorCode]:
-    return {result.name: ErrorCode(result.error_code) for result in response.topics}
+    return {result.name: ErrorCode.of(result.error_code) for result in response.topics}

@@ -32,7 +32,7 @@ from contextlib import suppress
 from functools import cache
 from itertools import cycle
 from pathlib import Path
-from typing import Any, Final
+from typing import Final
 
 ROOT = Path(__file__).resolve().parents[2]
 for _folder in (ROOT, ROOT / "tests" / "server", ROOT / "tests" / "faults"):
@@ -54,6 +54,11 @@ from ottla.protocol.messages.describe_configs import (
     DescribeConfigsResource,
 )
 from ottla.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
+from ottla.protocol.messages.produce import (
+    PartitionProduceData,
+    ProduceRequest,
+    TopicProduceData,
+)
 
 try:
     import attacks_records
@@ -159,22 +164,16 @@ def frames_never_finished(host: str, port: int, seconds: float) -> None:
 def large_batches(host: str, port: int, seconds: float) -> None:
     """Requests of 18 MB, as many partitions as that takes."""
     data = memoryview(wire.batch([os.urandom(900_000)]))
-    request = api(ApiKey.PRODUCE).request_class()()
-    request.acks, request.timeout_ms = -1, 10_000
-    topic, partition = _produce_structs()
-    request.topic_data = [
-        topic(name=VICTIM, partition_data=[partition(index=n, records=data) for n in range(20)])
-    ]
+    partitions = [PartitionProduceData(index=n, records=data) for n in range(20)]
+    request = ProduceRequest(
+        acks=-1,
+        timeout_ms=10_000,
+        topic_data=[TopicProduceData(name=VICTIM, partition_data=partitions)],
+    )
     frame = largest_requests.frame_of(request, 9)
     for _ in _until(seconds):
         ask_again_and_again(port, 0.5, [frame])
         time.sleep(0.5)  # the disk is not what this is about
-
-
-def _produce_structs() -> tuple[Any, Any]:
-    from ottla.protocol.messages.produce import PartitionProduceData, TopicProduceData
-
-    return TopicProduceData, PartitionProduceData
 
 
 def sessions_of_many_partitions(host: str, port: int, seconds: float) -> None:

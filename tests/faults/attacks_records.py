@@ -67,7 +67,8 @@ class Attacker:
     def send(self, request: Any, version: int) -> None:
         body = encoder(type(request), version)(request)
         frame = frame_request(request.API_KEY, version, 1, self._client_id, body)
-        self._socket.sendall(b"".join(bytes(chunk) for chunk in frame))
+        data = b"".join(bytes(chunk) for chunk in frame)  # type: ignore[arg-type]  # no slices
+        self._socket.sendall(data)
 
     def receive(self, request: Any, version: int) -> Any:
         (size,) = struct.unpack(">i", self._exactly(4))

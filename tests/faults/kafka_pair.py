@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import base64
 import uuid
-from collections.abc import Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping
 from contextlib import contextmanager
 from pathlib import Path
 
@@ -16,6 +16,7 @@ from bench.brokers import HOST, Kafka, free_port, run_java
 from client_load import STARTERS, eventually
 
 from ottla import Admin, TopicPartition
+from ottla.client.network.metadata import Partition, Topic
 
 OFFSETS = TopicPartition("__consumer_offsets", 0)
 TRANSACTIONS = TopicPartition("__transaction_state", 0)
@@ -95,13 +96,21 @@ def kafka_pair(folder: Path, libs: Path) -> Iterator[Pair]:
         pair.remove()
 
 
+async def described(admin: Admin, places: Collection[TopicPartition]) -> list[Partition]:
+    topics = await admin.describe_topics({one.topic for one in places})
+    found = []
+    for place in places:
+        topic = topics[place.topic]
+        assert isinstance(topic, Topic), topic
+        found.append(topic.partitions[place.partition])
+    return found
+
+
 async def in_sync(admin: Admin, *partitions: TopicPartition) -> None:
     """Until both nodes have all that is there."""
 
     async def all_are() -> bool:
-        topics = await admin.describe_topics({one.topic for one in partitions})
-        known = [topics[one.topic].partitions[one.partition] for one in partitions]
-        return all(len(one.isr) == 2 for one in known)
+        return all(len(one.isr) == 2 for one in await described(admin, partitions))
 
     await eventually(all_are, f"two copies of {partitions}")
 
@@ -115,8 +124,7 @@ async def lead(admin: Admin, node: int, *partitions: TopicPartition) -> None:
     await admin.elect_leaders(partitions)
 
     async def leads() -> bool:
-        topics = await admin.describe_topics({one.topic for one in partitions})
-        found = {topics[one.topic].partitions[one.partition].leader for one in partitions}
+        found = {one.leader for one in await described(admin, partitions)}
         if found != {node}:
             await admin.elect_leaders(partitions)
         return found == {node}

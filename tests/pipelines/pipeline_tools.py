@@ -15,7 +15,7 @@ from ottla.blocking import Admin, Consumer, Producer
 from ottla.cli.root import app
 from ottla.client.values import TopicPartition
 
-SMALL = ("--master", "local[2]", "--option", "spark.driver.memory=512m")
+SMALL: tuple[str, ...] = ("--master", "local[2]", "--option", "spark.driver.memory=512m")
 SMALL += ("--option", "spark.sql.shuffle.partitions=1")
 
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
+from typing import Any
 from unittest import mock
 
 from ottla.broker.raft.effects import Effects
@@ -13,7 +14,7 @@ from ottla.broker.raft.states.leader import Leader
 from ottla.broker.raft.voters.voters import VoterSet
 
 
-def vote_without_persisting() -> list[mock._patch]:
+def vote_without_persisting() -> list[mock._patch[Any]]:
     """The vote is sent, and written down only when the epoch changes or a leader is known."""
     finish = Replica.finish_effects
 
@@ -27,7 +28,7 @@ def vote_without_persisting() -> list[mock._patch]:
     return [mock.patch.object(Replica, "finish_effects", finish_effects)]
 
 
-def commit_former_epoch() -> list[mock._patch]:
+def commit_former_epoch() -> list[mock._patch[Any]]:
     """A majority is enough, though the record be of a former leader."""
 
     def committed_offset(self: Leader) -> int | None:
@@ -37,7 +38,7 @@ def commit_former_epoch() -> list[mock._patch]:
     return [mock.patch.object(Leader, "committed_offset", committed_offset)]
 
 
-def count_removed_voter() -> list[mock._patch]:
+def count_removed_voter() -> list[mock._patch[Any]]:
     """Who was a voter once is counted for ever."""
     change = Leader.change_voters
 
@@ -49,7 +50,7 @@ def count_removed_voter() -> list[mock._patch]:
     return [mock.patch.object(Leader, "change_voters", change_voters)]
 
 
-def truncate_to_high_watermark() -> list[mock._patch]:
+def truncate_to_high_watermark() -> list[mock._patch[Any]]:
     """A follower of a new leader goes back to what it knows to be committed, which may be less than
     what is."""
     follow = Replica.follow
@@ -62,12 +63,12 @@ def truncate_to_high_watermark() -> list[mock._patch]:
     return [mock.patch.object(Replica, "follow", follow_truncated)]
 
 
-def fetch_before_flush() -> list[mock._patch]:
+def fetch_before_flush() -> list[mock._patch[Any]]:
     """A follower asks for more before what it has is on its disk."""
     return [mock.patch.object(Replica, "is_durable", return_value=True)]
 
 
-BUGS: dict[str, Callable[[], list[mock._patch]]] = {
+BUGS: dict[str, Callable[[], list[mock._patch[Any]]]] = {
     "vote-without-persisting": vote_without_persisting,
     "commit-former-epoch": commit_former_epoch,
     "count-removed-voter": count_removed_voter,

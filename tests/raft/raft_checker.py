@@ -218,9 +218,8 @@ def _says(message: Message, sender: ReplicaKey) -> tuple[int | None, ReplicaKey 
         return asked.replica_epoch, None if asked.pre_vote else sender
     if isinstance(message, VoteResponse) and message.topics:
         return message.topics[0].partitions[0].leader_epoch, None
-    if isinstance(message, BeginQuorumEpochRequest | FetchRequest):
-        partition = message.topics[0].partitions[0]
-        if isinstance(message, FetchRequest):
-            return partition.current_leader_epoch, None
-        return partition.leader_epoch, None
+    if isinstance(message, BeginQuorumEpochRequest):
+        return message.topics[0].partitions[0].leader_epoch, None
+    if isinstance(message, FetchRequest):
+        return message.topics[0].partitions[0].current_leader_epoch, None
     return None, None

@@ -18,9 +18,12 @@ from ottla.broker.raft.log_view import (
     InvalidRecords,
     SnapshotPart,
 )
+from ottla.buffers import Buffer
 from ottla.protocol.control_records.k_raft_version_record import KRaftVersionRecord
 from ottla.protocol.control_records.leader_change_message import LeaderChangeMessage
 from ottla.protocol.control_records.voters_record import VotersRecord
+from ottla.protocol.schema import Records
+from ottla.runtime.disk import FileSlice
 
 
 class Entry(NamedTuple):
@@ -46,7 +49,7 @@ def pack(offset: int, numbers: Sequence[int]) -> bytes:
     return array("q", (offset, *numbers)).tobytes()
 
 
-def unpack(records: bytes) -> tuple[int, list[int]]:
+def unpack(records: Buffer) -> tuple[int, list[int]]:
     numbers = array("q")
     numbers.frombytes(bytes(records))
     return numbers[0], list(numbers[1:])
@@ -99,7 +102,8 @@ class MemoryLog:
         self.append([self.ledger.write(epoch, record) for record in records])
         return len(self.numbers) - 1
 
-    def append_fetched(self, records: bytes) -> None:
+    def append_fetched(self, records: Records) -> None:
+        assert not isinstance(records, FileSlice)
         offset, numbers = unpack(records)
         if offset != len(self.numbers):
             raise InvalidRecords(f"{offset} does not continue {len(self.numbers)}")
@@ -149,7 +153,8 @@ class MemoryLog:
         content = pack(0, self.snapshots[snapshot])
         return SnapshotPart(len(content), content[position : position + max_bytes])
 
-    def write_snapshot(self, snapshot: OffsetAndEpoch, position: int, records: bytes) -> None:
+    def write_snapshot(self, snapshot: OffsetAndEpoch, position: int, records: Records) -> None:
+        assert not isinstance(records, FileSlice)
         incoming = self._incoming.setdefault(snapshot, bytearray())
         del incoming[position:]
         incoming += records

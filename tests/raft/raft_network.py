@@ -79,7 +79,8 @@ class Network:
     def _through_bytes(self, message: Message, version: int) -> Message:
         if not self.speaks_bytes:
             return message
-        encoded = b"".join(bytes(part) for part in encoder(type(message), version)(message))
+        parts = encoder(type(message), version)(message)
+        encoded = b"".join(bytes(part) for part in parts)  # type: ignore[arg-type]  # no slices
         return decoder(type(message), version)(memoryview(encoded), 0)[0]
 
     def _tell(self, node: Node, event: RequestFailed | ResponseReceived) -> None:

@@ -129,6 +129,7 @@ class Stage:
     def grant_votes(self) -> None:
         """Let every voter that is asked say yes."""
         for request in self.requests(vote.VoteRequest):
+            assert isinstance(request.message, vote.VoteRequest)
             asked = request.message.topics[0].partitions[0]
             self.respond(request, vote_response(asked.replica_epoch, granted=True))
 

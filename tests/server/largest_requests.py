@@ -33,6 +33,7 @@ from ottla.protocol.codec import decoder, encoder
 from ottla.protocol.headers import frame_request
 from ottla.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from ottla.protocol.messages.envelope import EnvelopeRequest
+from ottla.protocol.messages.find_coordinator import FindCoordinatorRequest
 from ottla.protocol.messages.offset_commit import (
     OffsetCommitRequest,
     OffsetCommitRequestPartition,
@@ -204,7 +205,7 @@ def requests_of(
 
 def _enveloped(elements: int, topic_id: bytes) -> Iterator[tuple[str, Any]]:
     """The largest requests of each API that can be forwarded, in envelopes."""
-    for key in sorted(FORWARDABLE & served_on(CONTROLLERS)):
+    for key in sorted(served_on(CONTROLLERS) & FORWARDABLE):
         version = api(key).latest_stable
         for title, request in requests_of(key, version, elements, topic_id, CONTROLLERS):
             envelope = EnvelopeRequest(
@@ -228,7 +229,8 @@ def _fill_records(request: Any) -> None:
 def frame_of(request: Any, version: int) -> bytes:
     key = api(ApiKey(request.API_KEY))
     chunks = encoder(type(request), version)(request)
-    return b"".join(bytes(c) for c in frame_request(key.key, version, 1, "largest", chunks))
+    frame = frame_request(key.key, version, 1, "largest", chunks)
+    return b"".join(bytes(chunk) for chunk in frame)  # type: ignore[arg-type]  # no slices
 
 
 # --- asking and measuring -------------------------------------------------------------------
@@ -307,7 +309,7 @@ class Probe:
         if CONTROLLERS in self.ports:
             return  # nothing of what follows is served there
         self._produce()
-        self.ask(BROKERS, frame_of(_find(GROUP), 3))
+        self.ask(BROKERS, frame_of(FindCoordinatorRequest(key=GROUP), 3))
         while self._commit(commit):
             assert time.monotonic() < deadline
             time.sleep(0.1)
@@ -354,12 +356,6 @@ class Probe:
         done.result()
         turn_ms = meter.longest_s * 1000
         return Longest(title, len(frame), len(answer or b""), took, turn_ms, garbage.counted())
-
-
-def _find(group: str) -> Any:
-    request = api(ApiKey.FIND_COORDINATOR).request_class()()
-    request.key = group
-    return request
 
 
 def _read(peer: socket.socket, count: int) -> bytes:

@@ -8,6 +8,7 @@ from __future__ import annotations
 import importlib
 import logging
 import sys
+from typing import Any
 
 import pytest
 
@@ -23,7 +24,7 @@ LAST_STANDING = Storm(90.0, ("fail_last",), 1.0)
 CALM = Storm(30.0)
 FAIR = Storm(20.0, ("change_weather",), 3.0)
 QUIET = Storm(60.0, ("restart",), 15.0)
-STORMS = {
+STORMS: dict[str, dict[str, Any]] = {
     "early_ack": {"nodes": 3, "storm": DEATHS},
     "truncation": {"nodes": 3, "storm": RESTARTS},
     "vote": {"nodes": 3, "synced": True, "storm": ELECTIONS},
@@ -44,7 +45,7 @@ def main(bug: str, seeds: int) -> None:
     importlib.import_module(f"planted_{bug}").plant(pytest.MonkeyPatch())
     for seed in range(1, seeds + 1):
         try:
-            play(seed, **{"hasty": False, **STORMS[bug]})  # type: ignore[arg-type]
+            play(seed, **{"hasty": False, **STORMS[bug]})
         except Violation as found:
             print(f"seed {seed}: {found}")
             return

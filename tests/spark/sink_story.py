@@ -62,7 +62,8 @@ class Story:
         self.broker, self.folder, self.mode, self.say = broker, folder, mode, say
         self.sink = LATE_SINK if mode == "late" else {}
         self.chance = random.Random(seed)
-        self.kinds = {"both": [Output, Counts], "count": [Counts]}.get(mode, [Output])
+        kinds: dict[str, list[type[Output]]] = {"both": [Output, Counts], "count": [Counts]}
+        self.kinds = kinds.get(mode, [Output])
         self.drivers: list[DriverProcess] = []
         self.number = 0
         self.placed: Crash | None = None

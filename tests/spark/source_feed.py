@@ -9,6 +9,7 @@ from __future__ import annotations
 import random
 import time
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from confluent_kafka import Consumer, KafkaError, Message, Producer, TopicPartition
@@ -131,7 +132,7 @@ class Feed:
             key=key,
             partition=place,
             timestamp=timestamp_ms,
-            headers=headers,
+            headers=list(headers),
             on_delivery=note,
         )
         producer.poll(0)
@@ -196,7 +197,7 @@ class Feed:
             if partition.entries:
                 end = partition.known_end()
                 what = f"retention deletes {topic.name}-{index} up to {end}"
-                eventually(lambda at=index, to=end: self._start(topic.name, at) >= to, what)
+                eventually(partial(self._starts_at, topic.name, index, end), what)
                 partition.start = self._start(topic.name, index)
         self._alter(topic, AlterConfigOpType.DELETE)
 
@@ -205,6 +206,9 @@ class Feed:
         resource = ConfigResource(ResourceType.TOPIC, topic.name, incremental_configs=[change])
         for done in self.admin.incremental_alter_configs([resource]).values():
             done.result(WAIT_S)
+
+    def _starts_at(self, topic: str, partition: int, offset: int) -> bool:
+        return self._start(topic, partition) >= offset
 
     def _start(self, topic: str, partition: int) -> int:
         consumer = Consumer({"bootstrap.servers": self.address, "group.id": "looks"})

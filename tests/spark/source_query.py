@@ -6,7 +6,7 @@ import random
 from collections import Counter
 from collections.abc import Callable, Mapping
 from pathlib import Path
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from source_log import Row
 
@@ -115,12 +115,13 @@ class Query:
 
     # Its lives
 
-    def start(self, **trigger: object) -> StreamingQuery:
+    def start(self, **trigger: Any) -> StreamingQuery:
         self.runs += 1
         frame = self.spark.readStream.format(self.form).options(**self.options).load()
         writer = frame.writeStream.foreachBatch(self._take)
         writer = writer.option("checkpointLocation", str(self.checkpoint))
-        return writer.trigger(**trigger).start()  # type: ignore[arg-type]
+        query: StreamingQuery = writer.trigger(**trigger).start()
+        return query
 
     def run_available(self, fail_after: int | None = None) -> bool:
         """Whether it came to its end: a failure may be placed in the nth batch of this run."""
@@ -148,7 +149,8 @@ class Query:
     def run_and_break_off(self, chance: random.Random) -> None:
         """Stopped wherever it is."""
         query = self.start(processingTime="0 seconds")
-        query.awaitTermination(chance.uniform(0.0, 1.0))
+        # PySpark takes fractions of a second, but its annotation says int.
+        query.awaitTermination(chance.uniform(0.0, 1.0))  # type: ignore[arg-type]
         query.stop()
 
     def error_of_run(self) -> str:

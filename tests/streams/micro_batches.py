@@ -39,9 +39,11 @@ class Topic:
     def __init__(self, folder: Path, key: str, value: str) -> None:
         self.folder = folder
         folder.mkdir(parents=True)
-        self._schema = StructType.fromDDL(
+        schema = StructType.fromDDL(
             f"key {key}, value {value}, timestamp timestamp, `__partition` int, `__offset` bigint"
         )
+        assert isinstance(schema, StructType)
+        self._schema = schema
         self._files = itertools.count()
         self._offset = itertools.count()
 

@@ -6,7 +6,8 @@ The wrong form commits before it has shipped: a worker that is killed in between
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Awaitable, Callable
+from collections.abc import Callable, Coroutine
+from typing import Any
 
 import ottla
 from ottla.testing import SimulatedCluster
@@ -17,7 +18,7 @@ PATIENCE_S = 600
 """A group may wait for a lost coordinator's answer as long as for its slowest member, 5 minutes."""
 WORKERS = ("worker-1", "worker-2")
 
-Worker = Callable[[str, list[bytes]], Awaitable[None]]
+Worker = Callable[[str, list[bytes]], Coroutine[Any, Any, None]]
 
 
 def consumer(servers: str) -> ottla.Consumer:

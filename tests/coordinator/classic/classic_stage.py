@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Hashable, Iterable, Mapping
+from functools import partial
 from random import Random
 from typing import Any
 
@@ -106,7 +107,8 @@ class Stage:
                 break
             del self.timers[key]
             self.now_ms = max(self.now_ms, due_ms)
-            self.step(lambda now, outbox, key=key: timer_fired(self.group, key, now, outbox))
+            assert isinstance(key, tuple)
+            self.step(partial(timer_fired, self.group, key))
         self.now_ms = end_ms
 
     def reload(self, settings: GroupSettings | None = None) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable
+from collections.abc import Hashable, Iterable, Mapping
 from random import Random
 from typing import Any
 
@@ -121,7 +121,8 @@ class Stage:
             return ConsumerGroupHeartbeatResponse(
                 error_code=error.code, error_message=error.message
             )
-        return self._carry_out(outbox)["token"]
+        response: ConsumerGroupHeartbeatResponse = self._carry_out(outbox)["token"]
+        return response
 
     def serve(self, request: Any, client: Client = CLIENT) -> Any:
         """A request of the classic protocol; the answer, or None if it has to wait."""
@@ -233,7 +234,7 @@ def beating(member_id: str, epoch: int, **fields: Any) -> ConsumerGroupHeartbeat
     )
 
 
-def owning(partitions: dict[bytes, Iterable[int]]) -> list[TopicPartitions]:
+def owning(partitions: Mapping[bytes, Iterable[int]]) -> list[TopicPartitions]:
     return [
         TopicPartitions(topic_id=topic_id, partitions=sorted(indexes))
         for topic_id, indexes in partitions.items()

@@ -198,7 +198,7 @@ class Stage:
     ) -> tuple[ErrorCode, Identity]:
         response = self.ask("end", name, client, commit, version)
         identity = Identity(response.producer_id, response.producer_epoch)
-        return ErrorCode(response.error_code), identity
+        return ErrorCode.of(response.error_code), identity
 
     def state(self, name: str) -> TransactionState:
         return self.shard.transactions[name].state
@@ -221,4 +221,4 @@ def single_error(response: Any) -> ErrorCode:
     (result,) = response.results_by_transaction
     errors = {p.partition_error_code for t in result.topic_results for p in t.results_by_partition}
     (error,) = errors
-    return ErrorCode(error)
+    return ErrorCode.of(error)

@@ -184,7 +184,7 @@ def _wrap_calls(module: ModuleType, owner: str, names: Mapping[str, str]) -> Non
 def _wrap_writers(module: ModuleType) -> None:
     """Whoever derives from Spark's writers, now or later."""
 
-    def wrap(cls: type, **options: Any) -> None:
+    def wrap(cls: type, /, **options: Any) -> None:
         for name in ROLES:
             method = getattr(cls, name)
             if not getattr(method, "__isabstractmethod__", False):

@@ -19,6 +19,6 @@ def pipeline(spark: SparkSession, context: Context) -> StreamingQuery:
         writer.options(**context.connection)
         .option("topic", context.topic("payments-copy"))
         .option("checkpointLocation", context.checkpoint("copy"))
-        .trigger(**context.trigger)  # type: ignore[arg-type]  # PySpark's overloads take no mapping
+        .trigger(**context.trigger)
         .start()
     )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, field
+from typing import Any
 
 BOOTSTRAP = "kafka.bootstrap.servers"
 AT_ONCE = "0 seconds"
@@ -26,7 +27,7 @@ class Context:
     connection: Mapping[str, str] = field(default_factory=dict)
     """Options `kafka.*` for `format("ottla")`, with the address of the cluster."""
     from_earliest: bool = False
-    trigger: Mapping[str, str | bool] = field(default_factory=lambda: {"processingTime": AT_ONCE})
+    trigger: Mapping[str, Any] = field(default_factory=lambda: {"processingTime": AT_ONCE})
     """For `writeStream.trigger(**context.trigger)`."""
     topics: dict[str, str] = field(default_factory=dict)
     paths: dict[str, str] = field(default_factory=dict)

@@ -366,7 +366,9 @@ def test_a_file_that_ends_early_closes_the_connection() -> None:
     assert socket.closed
 
 
-def test_an_error_of_the_handler_is_answered_where_the_api_has_room_for_it() -> None:
+def test_an_error_of_the_handler_is_answered_where_the_api_has_room_for_it(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
     socket, server, _ = connect()
 
     def handle(context: Any, body: bytes) -> Any:
@@ -379,6 +381,8 @@ def test_an_error_of_the_handler_is_answered_where_the_api_has_room_for_it() -> 
     assert answers(bytes(socket.sent)) == [(1, b"INVALID_REQUEST")]
     socket.feed(frame(2, b"bug"))
     assert socket.closed, "no room for the error: the client must notice"
+    logged = [(record.name, record.levelname, record.message) for record in caplog.records]
+    assert logged == [("ottla.server", "ERROR", "a request failed inside the broker")]
 
 
 def test_a_coroutine_handler_is_answered_and_its_exception_too() -> None:

@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from ottla.runtime.network import Socket
 
 log = get_logger("ottla.network")
+server_log = get_logger("ottla.server")
 
 _REQUEST_START: Final = struct.Struct(">hhih")  # api key, version, correlation id, client id length
 
@@ -389,7 +390,7 @@ class Connection:
     def _error_response(self, route: Route, error: Exception) -> Any:
         """Return a response that carries the error, or None if the API has no field for one."""
         if not isinstance(error, KafkaError):
-            log.error(
+            server_log.error(
                 "a request failed inside the broker", api=route.name, peer=self.peer, exc_info=error
             )
         return route.error_response(error)

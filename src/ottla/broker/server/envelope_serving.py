@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from ottla.protocol.headers import RequestHeader
     from ottla.protocol.messages.envelope import EnvelopeRequest
 
-log = get_logger("ottla.network")
+log = get_logger("ottla.server")
 
 
 class _Inner(NamedTuple):

@@ -156,7 +156,7 @@ class Driver:
         return bool(select.select([self._parent], [], [], 0)[0])
 
     def _failed(self, error: Exception) -> tuple[State, str]:
-        log.error("failed", exc_info=error)
+        log.error("the pipeline failed", exc_info=error)
         if type(error).__name__ in ("Py4JNetworkError", "ConnectionRefusedError", "Py4JError"):
             return State.FAILED, f"Spark's JVM is gone ({first_line(error)}); see the log"
         told = isinstance(error, PipelineError) or type(error).__module__.startswith("ottla.")
@@ -176,7 +176,7 @@ def _quietly(action: Any) -> None:
     try:
         action()
     except Exception as error:
-        log.warning("on the way out: %s", error)
+        log.warning("could not clean up while stopping: %s", error)
 
 
 def _configure_logs(folder: VersionFolder) -> None:

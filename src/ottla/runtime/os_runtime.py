@@ -122,7 +122,7 @@ def raise_open_files_limit() -> int:
         try:
             resource.setrlimit(resource.RLIMIT_NOFILE, (wanted, hard))
         except (OSError, ValueError):
-            log.warning("the limit of open files stays at %d", soft)
+            log.warning("the limit of open files could not be raised; it stays at %d", soft)
     return resource.getrlimit(resource.RLIMIT_NOFILE)[0]
 
 

@@ -49,7 +49,7 @@ class Purge:
             with Admin(**admin_options(self._settings.to_spark())) as admin:
                 admin.delete_records(used)
         except (ClientError, KafkaError) as error:
-            log.warning("Records of internal topics are kept for now: %s", error)
+            log.warning("Processed records of internal topics could not be deleted yet: %s", error)
 
 
 def used_offsets(text: str, topics: set[str]) -> dict[TopicPartition, int]:

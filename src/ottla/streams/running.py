@@ -262,7 +262,7 @@ class Running:
         if _WORKER_LATE not in error or not self._restarts_left[name]:
             return False
         self._restarts_left[name] -= 1
-        log.warning("%s: a Python process came too late; the query is started again", name)
+        log.warning("%s: a Python worker did not start in time; starting the query again", name)
         self._queries[name] = self._starts[name]()
         _settle(self._queries[name])  # one after the other, as at the start
         return True

@@ -226,7 +226,7 @@ class Controller:
             if not again:
                 self.sessions.begin(request.broker_id, now_ms)
                 epoch = decision.response.broker_epoch
-                log.info("a broker registers", broker=request.broker_id, epoch=epoch)
+                log.info("broker registered", broker=request.broker_id, epoch=epoch)
             return decision._replace(
                 records=[*decision.records, *explicit_min_isr(image, self.config)]
             )
@@ -269,7 +269,7 @@ class Controller:
             session.shutdown_offset = image.offset + len(decision.records)
         if decision.records:
             log.info(
-                "a broker changes",
+                "broker state changes",
                 broker=request.broker_id,
                 state=decision.response.state.name.lower().replace("_", " "),
                 records=len(decision.records),

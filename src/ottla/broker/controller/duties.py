@@ -76,7 +76,9 @@ class Duties:
 
     async def _fence_silent(self, late_ms: float) -> float:
         if late_ms > STALL_MS:
-            log.warning("sessions are extended, the controller was held up", for_ms=round(late_ms))
+            log.warning(
+                "the controller was held up: broker sessions are extended", for_ms=round(late_ms)
+            )
             self._sessions.extend(late_ms)
         await self._fence_expired()
         now_ms = self.now_ms()
@@ -95,13 +97,13 @@ class Duties:
         records = fence(image, broker, elections_by_topic(image, self._config()))
         if self._sessions.is_refused(broker_id):
             log.warning(
-                "a broker is fenced, it missed heartbeats and its listeners refuse connections",
+                "fencing a broker: it missed heartbeats and its listeners refuse connections",
                 broker=broker_id,
                 partitions=len(records) - 1,
             )
         else:
             log.warning(
-                "a broker is fenced, it was not heard of for broker.session.timeout.ms",
+                "fencing a broker: it sent no heartbeat for broker.session.timeout.ms",
                 broker=broker_id,
                 timeout_ms=self._sessions.timeout_ms,
                 partitions=len(records) - 1,

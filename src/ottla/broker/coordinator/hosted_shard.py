@@ -196,7 +196,11 @@ class HostedShard(Generic[S]):
             appended = append()
         except KafkaError as error:
             self._owner.replicas.fail_dir_if_needed(error)
-            log.error("a coordinator cannot write", partition=str(self.partition), error=str(error))
+            log.error(
+                "a coordinator could not append to its partition",
+                partition=str(self.partition),
+                error=str(error),
+            )
             raise
         self._appended = appended.last_offset + 1
 

@@ -134,7 +134,9 @@ class ControllerRequests:
                     for partition in topic.partitions:
                         _check(partition)
         except KafkaError as error:
-            log.warning("cannot tell the controller of a moved replica", reason=str(error))
+            log.warning(
+                "the request to record the data folder of a moved replica failed", reason=str(error)
+            )
             return False
         return True
 
@@ -143,7 +145,9 @@ class ControllerRequests:
             try:
                 _check(await self._ask(self._assignment(chosen)))
             except KafkaError as error:
-                log.warning("cannot tell the controller of new folders", reason=str(error))
+                log.warning(
+                    "the request to record data folders of replicas failed", reason=str(error)
+                )
             else:
                 return
             await asyncio.sleep(RETRY_S)

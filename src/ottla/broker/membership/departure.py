@@ -39,7 +39,10 @@ class Departure:
         if not leaving.done():
             leaving.cancel()
         elif not leaving.result():
-            log.warning("not everything led here was taken over", waited_s_max=LEAVE_S_MAX)
+            log.warning(
+                "other brokers did not take over all partitions that this broker leads",
+                waited_s_max=LEAVE_S_MAX,
+            )
 
     def brokers_changed(self, image: MetadataImage) -> None:
         others = (broker for broker in image.brokers.values() if broker.id != self._id)

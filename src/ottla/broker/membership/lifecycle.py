@@ -252,7 +252,11 @@ class Lifecycle:
             try:
                 response = await self._beat(int(min(left_s, NO_CONTROLLER_S_MAX) * 1000))
             except KafkaError as error:
-                log.warning("nobody lets this broker go", broker=self._id, reason=str(error))
+                log.warning(
+                    "the request for a controlled shutdown failed",
+                    broker=self._id,
+                    reason=str(error),
+                )
                 return False
             if response.should_shut_down:
                 return True

@@ -446,7 +446,7 @@ def _call(callback: Callable[..., object], *arguments: object) -> None:
     try:
         callback(*arguments)
     except Exception:
-        log.exception("whoever was told of the leader failed")
+        log.exception("a callback on a change of the metadata log's leader failed")
 
 
 def _load(

@@ -86,12 +86,12 @@ class IsrChanges:
         try:
             response = await self._ask(self._request(sent))
         except KafkaError as error:
-            log.warning("the controller does not answer about in-sync replicas", error=str(error))
+            log.warning("an AlterPartition request failed", error=str(error))
             self._again(sent)
             return False
         if response.error_code:
             code = ErrorCode.of(response.error_code)
-            log.warning("the controller refused in-sync replicas", error=code.name)
+            log.warning("the controller refused an AlterPartition request", error=code.name)
             self._again(sent)
             return False
         return self._take_answers(sent, response)
@@ -134,7 +134,11 @@ class IsrChanges:
             return True
         if answer.error_code:
             code = ErrorCode.of(answer.error_code)
-            log.info("in-sync replicas refused", partition=str(partition), error=code.name)
+            log.info(
+                "the controller refused a change of in-sync replicas",
+                partition=str(partition),
+                error=code.name,
+            )
             again = leading.refused(proposal, code)
             isr.refused(partition)
             if self._brokers_then.get(partition) is not self._view.image.brokers:

@@ -133,7 +133,7 @@ class ReplicaLogs:
         self._kept_count = self._log_manager.log_count
         bare = [partition for partition in self._waiting if partition not in self._anew]
         if bare:
-            log.warning("partitions have no folder; empty ones are made", **counted(bare))
+            log.warning("partitions have no folder: creating empty logs", **counted(bare))
 
     def create_soon(self) -> None:
         """Create all logs that wait for it, in the background."""

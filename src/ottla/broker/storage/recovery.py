@@ -232,7 +232,11 @@ class LogLoader:
         try:
             return last.next_offset()
         except (CorruptFile, BrokenBatch) as error:
-            logger.warning("%s was closed cleanly and yet: %s", last.files.path, error)
+            logger.warning(
+                "Recovering %s, which is damaged although the broker was stopped cleanly: %s",
+                last.files.path,
+                error,
+            )
             self._recovery_point = last.base_offset
             return None
         finally:

@@ -71,7 +71,7 @@ def _replace_segments(disk: Disk, directory: str, swaps: list[str]) -> None:
         first, following = min(span[0] for span in spans), max(span[1] for span in spans)
         for name in disk.list_dir(directory):
             if _is_replaced(name, first, following):
-                logger.info("Removing %s/%s: it was compacted already", directory, name)
+                logger.info("Removing %s/%s: a compacted segment replaces it", directory, name)
                 disk.remove(os.path.join(directory, name))
     # Rename logs first: while a log has its ending, no index beside it belongs to it already.
     for name in sorted(swaps, key=lambda name: name not in logs):

@@ -52,7 +52,9 @@ class SilentAddresses:
             raise
         else:
             if self._told.pop(address, None) is not None:
-                log.info("%s answers", show_address(address))
+                log.info(
+                    "connected to %s, which could not be reached before", show_address(address)
+                )
         finally:
             timer.cancel()
 

@@ -236,7 +236,7 @@ async def _mark(ledger: Ledger, head: Head) -> None:
     try:
         await ledger.note(replace(head, finished=True))
     except (ClientError, KafkaError) as error:
-        log.warning("version %s is committed, but this could not be noted: %s", head.version, error)
+        log.warning("version %s is committed, but recording this failed: %s", head.version, error)
 
 
 async def _sweep(ledger: Ledger, head: Head, named: tuple[Part, ...]) -> None:

@@ -30,5 +30,7 @@ def query_of(checkpoint: str) -> str | None:
     try:
         return str(json.loads((path / "metadata").read_text())["id"])
     except (OSError, ValueError, KeyError) as error:
-        log.warning("the id of the query is not known, its open transactions are left: %s", error)
+        log.warning(
+            "the query's id cannot be read, so its open transactions are not aborted: %s", error
+        )
         return None

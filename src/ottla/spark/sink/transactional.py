@@ -52,7 +52,11 @@ async def transactional_producer(
             lower_ms = timeout_ms // 2
             if not _is_too_long(error) or options.timeout_is_given or lower_ms < TIMEOUT_MIN_MS:
                 raise
-            log.info("transactions may not live for %s ms here: trying %s", timeout_ms, lower_ms)
+            log.info(
+                "the broker allows no transaction timeout of %s ms: trying %s ms",
+                timeout_ms,
+                lower_ms,
+            )
             timeout_ms = _allowed_ms[where] = lower_ms
 
 

@@ -91,7 +91,7 @@ class OffsetFinder:
             try:
                 return look(False)
             except (Unsettled, KafkaError) as error:
-                log.debug("asked again for offsets: %r", error)
+                log.debug("offsets could not be read, trying again: %r", error)
                 time.sleep(self._options.offset_pause_ms / 1000)
         return look(True)
 

@@ -182,7 +182,7 @@ class TransactionService:
         except KafkaError as error:
             # The next leader of the shard finds the prepared transaction in its log.
             log.info(
-                "the end of a transaction is left to another coordinator",
+                "a transaction was not ended here; the shard's next coordinator ends it",
                 transactional_id=order.transactional_id,
                 error=str(error),
             )

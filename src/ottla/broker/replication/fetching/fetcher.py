@@ -279,7 +279,11 @@ class Fetcher:
         """Process an answer; True if records were appended or the log was truncated."""
         if answer.error_code:
             code = ErrorCode.of(answer.error_code)
-            log.debug("a leader refuses", partition=str(followed.partition), error=code.name)
+            log.debug(
+                "a leader refused a fetch of a partition",
+                partition=str(followed.partition),
+                error=code.name,
+            )
             self._fail(followed)
             return False
         try:
@@ -306,7 +310,7 @@ class Fetcher:
         now = following.truncate_by_epoch(partition, epoch, end_offset)
         if now < before:
             log.info(
-                "cut what its leader does not have",
+                "truncated records that the leader does not have",
                 partition=str(partition),
                 leader=self._leader_id,
                 epoch=epoch,
@@ -368,11 +372,13 @@ class Fetcher:
         except LogDirFailure as error:
             self._dir_failed(error)
         except (KafkaError, PeerError) as error:
-            log.info("cannot find where to go on", partition=str(partition), error=str(error))
+            log.info(
+                "cannot find the offset to fetch from", partition=str(partition), error=str(error)
+            )
             self._fail(followed)
         else:
             log.warning(
-                "the leader has nothing where the log ended",
+                "the leader's log does not hold the end offset of this log",
                 partition=str(partition),
                 before=before,
                 now=now,

@@ -67,7 +67,7 @@ def first_dirty_offset(log: Log, checkpoint: int | None) -> int:
         return log.log_start_offset
     if checkpoint > log.end_offset:
         logger.warning(
-            "%s was clean up to offset %d and ends at %d: all of it is taken as dirty",
+            "%s was compacted up to offset %d and ends at %d: compacting all of it again",
             log.directory,
             checkpoint,
             log.end_offset,

@@ -116,7 +116,7 @@ class FutureLogs:
         """Make the copy the log: it is complete, and the controller knows."""
         path = log_folders.replace(current, future, f"{self._runtime.random.getrandbits(128):032x}")
         self._forget(future)
-        logger.info("%s takes the place of %s", future.directory, path)
+        logger.info("The copy %s is now the log; the old log is in %s", future.directory, path)
         self._remove_later(current, path)
         self._manager.housekeeping.checkpoint_soon(future)
 
@@ -174,4 +174,8 @@ class FutureLogs:
     def _promote(self, log: Log) -> None:
         before = log.directory
         log_folders.promote(log)
-        logger.warning("%s was about to become the log: it is now %s", before, log.directory)
+        logger.warning(
+            "Finished the interrupted move to another data folder: %s is now %s",
+            before,
+            log.directory,
+        )

@@ -184,7 +184,7 @@ class Commits:
         try:
             self.on_commit(offsets)
         except Exception:
-            log.exception("what was to be told of a commit raised an exception")
+            log.exception("an on_commit callback raised an exception")
 
     async def _outcome(self, one: _Commit) -> Exception | None:
         backoff = self._cluster.backoff()

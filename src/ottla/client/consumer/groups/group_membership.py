@@ -173,7 +173,10 @@ class GroupMembership:
             async with asyncio.timeout(max(limit_s, 0)):
                 await self._protocol.leave_group(reason)
         except TimeoutError:
-            log.warning("group %s: the coordinator did not hear the good-bye", self._group_id)
+            log.warning(
+                "group %s: the coordinator did not answer the request to leave in time",
+                self._group_id,
+            )
 
     async def _give_up_all(self) -> None:
         if self._protocol.has_lost_partitions:

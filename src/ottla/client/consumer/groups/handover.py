@@ -58,9 +58,9 @@ class Handover:
         self._commit = None
         group_id = self._settings.group_id
         if not commit.done():
-            log.error("group %s: partitions go without a commit: no answer", group_id)
+            log.error("group %s: partitions are given up without a commit: no answer", group_id)
         elif (error := commit.exception()) is not None:
-            log.warning("group %s: partitions go without a commit: %s", group_id, error)
+            log.warning("group %s: partitions are given up without a commit: %s", group_id, error)
         return True
 
     async def commit_consumed(self, limit_s: float) -> None:
@@ -72,7 +72,7 @@ class Handover:
         error = commit.exception() if commit.done() else "no answer in time"
         if error is not None:
             group_id = self._settings.group_id
-            log.warning("group %s: what was consumed is not committed: %s", group_id, error)
+            log.warning("group %s: consumed offsets were not committed: %s", group_id, error)
 
     async def give_up(self, partitions: Iterable[TopicPartition]) -> None:
         """Give up partitions after calling the listener, which may still commit."""

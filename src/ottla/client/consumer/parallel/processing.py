@@ -223,7 +223,7 @@ class Processing:
         except (KafkaError, ClientError) as error:
             if not is_failing:
                 raise
-            log.warning("what was done could not be committed: %s", error)
+            log.warning("offsets of processed records could not be committed: %s", error)
 
 
 class _GivingUp(RebalanceListener):

@@ -55,7 +55,7 @@ class Leader:
         if protocol is RebalanceProtocol.COOPERATIVE and assignor.name != _CHECKS_ITSELF:
             refuse_moving(assignor.name, members, assignments)
         self._assigned_on = self._snapshot(view)
-        log.debug("assigned by %s: %s", assignor.name, assignments)
+        log.debug("assignor %s assigned: %s", assignor.name, assignments)
         return {member_id: write_assignment(one) for member_id, one in assignments.items()}
 
     async def _watch(self, topics: set[str]) -> None:

@@ -257,7 +257,7 @@ class ClassicProtocol:
         try:
             await self._send_leave(member_id, reason)
         except (ClientError, KafkaError) as error:
-            log.info("group %s: could not say good-bye: %s", self._group_id, error)
+            log.info("group %s: the request to leave failed: %s", self._group_id, error)
 
     async def _send_leave(self, member_id: str, reason: str) -> None:
         from ottla.protocol.messages.leave_group import LeaveGroupRequest

@@ -44,7 +44,7 @@ class NameLookup:
             try:
                 names = await self._ask(sorted(self._wanted))
             except (ClientError, KafkaError) as error:
-                log.debug("the names of topics could not be asked for: %s", error)
+                log.debug("the request for names of topics failed: %s", error)
                 names = []
             if names:
                 await self._learn(names)
@@ -65,7 +65,7 @@ class NameLookup:
         try:
             await self._cluster.refresh(names)
         except (ClientError, KafkaError) as error:
-            log.debug("topics could not be asked for: %s", error)
+            log.debug("the request for metadata of new topics failed: %s", error)
             return
         self._wanted -= self.known().keys()
         self._found()

@@ -176,7 +176,7 @@ class NewProtocol:
             if answer.error_code:
                 raise KafkaError(ErrorCode.of(answer.error_code), answer.error_message)
         except (ClientError, KafkaError) as error:
-            log.info("group %s: could not say good-bye: %s", self._group_id, error)
+            log.info("group %s: the request to leave failed: %s", self._group_id, error)
 
     def stop(self) -> None:
         self._heartbeats.stop()

@@ -6,7 +6,8 @@
 import enum
 import inspect
 import re
-from collections.abc import Iterator
+import textwrap
+from collections.abc import Iterable, Iterator
 from dataclasses import MISSING, dataclass, fields, is_dataclass
 from importlib import import_module
 from pathlib import Path
@@ -17,6 +18,7 @@ from ottla.client.settings.documentation import SETTINGS_HEADING, meanings
 FOLDER = Path(__file__).parents[1] / "docs" / "reference" / "api"
 SETTINGS_LINK = "\nIts settings are keyword arguments: see [settings](../../clients/settings.md).\n"
 WIDTH = 88
+PROSE_WIDTH = 120
 
 
 @dataclass(frozen=True)
@@ -109,7 +111,7 @@ def member(name: str, value: Any) -> Iterator[str]:
     yield f"## {name}\n"
     if isinstance(value, type) and issubclass(value, enum.Enum):
         yield f"{own_doc(value)}\n"
-        yield ", ".join(f"`{one.name}`" for one in value) + ".\n"
+        yield names_text(one.name for one in value)
     elif isinstance(value, type):
         yield from of_class(name, value)
     elif inspect.isroutine(value):
@@ -122,7 +124,7 @@ def member(name: str, value: Any) -> Iterator[str]:
 def of_class(name: str, kind: type) -> Iterator[str]:
     if issubclass(kind, dict) or getattr(kind, "__total__", None) is not None:
         yield f"{own_doc(kind)}\n"
-        yield "Keys: " + ", ".join(f"`{key}`" for key in kind.__annotations__) + ".\n"
+        yield names_text(kind.__annotations__, "Keys: ")
         return
     if not getattr(kind, "_is_protocol", False):
         yield f"{code(signature(name, kind))}\n"
@@ -163,8 +165,10 @@ def own_doc(value: Any) -> str:
     text = inspect.getdoc(value) or ""
     if isinstance(value, type) and value.__doc__ is None:
         text = ""
-    if is_dataclass(value) and text.startswith(f"{getattr(value, '__name__', None)}("):
-        text = ""  # the generated one of a dataclass
+    if (is_dataclass(value) or hasattr(value, "_fields")) and text.startswith(
+        f"{getattr(value, '__name__', None)}("
+    ):
+        text = ""  # the generated one of a dataclass or a NamedTuple: the signature says it
     head, settings, _ = text.partition(SETTINGS_HEADING)
     return prose(head + SETTINGS_LINK if settings else text)
 
@@ -243,6 +247,12 @@ def shown(value: object) -> str:
 
 def code(text: str) -> str:
     return f"```python\n{text}\n```"
+
+
+def names_text(names: Iterable[str], before: str = "") -> str:
+    """Return a list of names as a sentence, in lines of the width that the other pages have."""
+    text = before + ", ".join(f"`{name}`" for name in names) + "."
+    return textwrap.fill(text, PROSE_WIDTH, break_long_words=False, break_on_hyphens=False) + "\n"
 
 
 def cell(text: str) -> str:

@@ -4,6 +4,7 @@
 written by hand.
 """
 
+import textwrap
 from collections.abc import Iterable
 from pathlib import Path
 
@@ -18,6 +19,7 @@ from ottla.config.values import value_text
 from ottla.logs import LOGGERS
 
 PAGE = Path(__file__).parents[1] / "docs" / "configuration.md"
+WIDTH = 120
 ALONE = BrokerConfig.parse({})
 
 
@@ -44,7 +46,7 @@ def tables() -> dict[str, str]:
     return {
         "used": key_table(used),
         "topic": topic_table(topic),
-        "unused": ", ".join(f"`{name}`" for name in sorted(key.name for key in unused)) + ".\n",
+        "unused": lines_of(", ".join(f"`{key}`" for key in sorted(one.name for one in unused))),
         "loggers": "".join(
             ["| Logger | What it tells |\n|---|---|\n"]
             + [f"| `{name}` | {what} |\n" for name, what in LOGGERS.items()]
@@ -73,6 +75,11 @@ def topic_table(keys: Iterable[ConfigKey]) -> str:
             f"| {allowed(key)} | {cell(key.doc)} |\n"
         )
     return "".join(rows)
+
+
+def lines_of(text: str) -> str:
+    """Return the text as a sentence, in lines of the width that the other pages have."""
+    return textwrap.fill(text + ".", WIDTH, break_long_words=False, break_on_hyphens=False) + "\n"
 
 
 def default(key: ConfigKey) -> str:

@@ -5,9 +5,12 @@
 
 from __future__ import annotations
 
+import re
 import tomllib
 from fnmatch import fnmatch
 from pathlib import Path
+
+import ottla
 
 ROOT = Path(__file__).parents[2]
 SOURCE = ROOT / "src"
@@ -46,3 +49,22 @@ def test_the_sdist_has_every_file_that_is_needed_to_build() -> None:
     for path in sources:
         name = path.relative_to(ROOT).as_posix()
         assert any(fnmatch(name, one) for one in patterns), f"add {name} to MANIFEST.in"
+
+
+def test_pages_and_manifests_name_the_version_of_the_program() -> None:
+    """`ottla:0.1.0` of an image, `ottla-0.1.0` of a wheel, and `Ottla 0.1` in prose."""
+    paths = [*ROOT.glob("*.md"), *(ROOT / "docs").rglob("*.md")]
+    paths += [path for path in (ROOT / "deploy").rglob("*") if path.is_file()]
+    paths.remove(ROOT / "CHANGELOG.md")
+    minor = ".".join(ottla.__version__.split(".")[:2])
+    naming = set()
+    for path in paths:
+        text = path.read_text()
+        whole = re.findall(r"\bottla[:-](\d+\.\d+\.\d+)", text)
+        short = re.findall(r"\bOttla (\d+\.\d+)\b", text)
+        name = path.relative_to(ROOT).as_posix()
+        assert set(whole) <= {ottla.__version__}, name
+        assert set(short) <= {minor}, name
+        naming.update([name] if whole or short else [])
+    assert {"deploy/kubernetes/ottla.yaml", "docs/deployment/container.md"} <= naming
+    assert {"docs/install.md", "README.md"} <= naming

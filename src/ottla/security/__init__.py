@@ -1,1 +1,1 @@
-"""Who callers are. (Authentication and authorization come here.)"""
+"""Principals: the identities of clients. Authentication and authorization will be added here."""

@@ -150,15 +150,18 @@ class Controller:
     async def alter_partition_reassignments(
         self, request: AlterPartitionReassignmentsRequest
     ) -> AlterPartitionReassignmentsResponse:
-        """Where replicas in sync are removed at once, wait for a heartbeat of those that stay: they
-        may have crashed without anybody having noticed yet, and those removed have all records."""
+        """Reassign partitions, or cancel their reassignment.
+
+        If a replica leaves an ISR at once, first wait for a heartbeat of each broker that stays in
+        that ISR. Such a broker may have crashed unnoticed, and the leaving replica has all records.
+        """
         await self._hear_of(relied_on(self._metadata.pending, request))
         return await self._decide(
             lambda image, election_of: alter_reassignments(image, request, election_of)
         )
 
     async def _hear_of(self, broker_ids: Collection[int]) -> None:
-        """Return when each of these brokers has sent a heartbeat, or is fenced as it sent none."""
+        """Return when each of these brokers has sent a heartbeat or is fenced."""
         since_ms = self._duties.now_ms()
         while self._metadata.is_leader and self.sessions.silent_since(
             since_ms, broker_ids, self._metadata.pending.brokers

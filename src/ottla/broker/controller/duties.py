@@ -117,7 +117,7 @@ class Duties:
         return float(MISSED_HEARTBEATS * self._config()["broker.heartbeat.interval.ms"])
 
     async def _probe_overdue(self, late_ms: float) -> float:
-        """Find out whether brokers that missed heartbeats are dead. The one of this node is not."""
+        """Probe brokers that missed heartbeats, except the broker of this node."""
         overdue_ms, now_ms = self._overdue_ms, self.now_ms()
         brokers = self._metadata.pending.brokers
         probes = [

@@ -68,8 +68,8 @@ def alter_reassignments(
 
 
 def relied_on(image: MetadataImage, request: AlterPartitionReassignmentsRequest) -> set[int]:
-    """The brokers whose replicas stay in sync where the request removes other replicas in sync at
-    once, because no new replica has to catch up first."""
+    """Return the brokers whose replicas remain in an ISR from which the request removes another
+    replica at once, because no new replica has to catch up first."""
     relied: set[int] = set()
     for topic in request.topics:
         known = image.topics.get(topic.name)
@@ -83,7 +83,8 @@ def relied_on(image: MetadataImage, request: AlterPartitionReassignmentsRequest)
 
 
 def _left_in_sync(partition: PartitionImage, wanted: Sequence[int] | None) -> tuple[int, ...]:
-    """What is left of the ISR if the change to `wanted` takes some of it away at once."""
+    """Return the ISR after the change to `wanted`; empty if the change removes no replica from the
+    ISR at once."""
     if wanted is not None and not set(wanted).issubset(partition.isr):
         return ()
     gone = partition.adding_replicas if wanted is None else without(partition.isr, wanted)

@@ -98,8 +98,8 @@ class Sessions:
         return session
 
     def wait_again(self, broker_id: int, now_ms: float) -> Session:
-        """A heartbeat is being answered: no other one comes before. This is no sign of life: the
-        heartbeat may have waited here for long."""
+        """Restart the timeout while a heartbeat is being answered, because the broker sends the
+        next one only after the answer. `heard_ms` stays: the heartbeat may have waited here."""
         session = self._of.get(broker_id)
         if session is None:
             session = self._of[broker_id] = Session(now_ms)
@@ -121,7 +121,7 @@ class Sessions:
     def silent_since(
         self, since_ms: float, broker_ids: Collection[int], brokers: Mapping[int, BrokerImage]
     ) -> list[int]:
-        """Those of `broker_ids` that count as alive and have sent nothing since then."""
+        """Return those of `broker_ids` that count as alive and have sent nothing since then."""
         return [
             broker_id
             for broker_id in broker_ids
@@ -147,7 +147,7 @@ class Sessions:
     def probes(
         self, brokers: Mapping[int, BrokerImage], overdue_ms: float, now_ms: float
     ) -> list[Probe]:
-        """The brokers to probe: those that count as alive and were silent for `overdue_ms`."""
+        """Return the brokers to probe, which count as alive and were silent for `overdue_ms`."""
         return [
             Probe(broker, session, session.contact_ms)
             for broker, session in self._probeable(brokers, now_ms)
@@ -157,8 +157,8 @@ class Sessions:
     def next_probe_ms(
         self, brokers: Mapping[int, BrokerImage], overdue_ms: float, now_ms: float
     ) -> float:
-        """When the next broker may have to be probed. One that is overdue already has just been,
-        and lives."""
+        """Return when the next broker may have to be probed. A broker that is overdue now does not
+        count: it was just probed, and lives."""
         dues = (session.contact_ms + overdue_ms for _, session in self._probeable(brokers, now_ms))
         return min((due for due in dues if due > now_ms), default=now_ms + overdue_ms)
 

@@ -18,10 +18,11 @@ if TYPE_CHECKING:
 
 WAIT_S: Final = 1.0
 PAUSE_S: Final = 10.0
-"""After a wait in vain nothing is held for so long: where nobody creates the topic, a large request
-in pieces, or a client that repeats its request, must not wait again and again."""
+"""How long no request is held after one was held in vain. Without this pause, while nobody creates
+the topic, each piece of a large request and each retry of a client would wait."""
 REQUESTS_MAX: Final = 100
-"""A bound, because a request may take as much memory as `socket.request.max.bytes` allows."""
+"""The most requests held at once, because each may take as much memory as
+`socket.request.max.bytes` allows."""
 
 
 class _Held(NamedTuple):

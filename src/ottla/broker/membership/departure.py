@@ -27,8 +27,11 @@ class Departure:
         return self._deserted.done()
 
     async def leave(self, lifecycle: Lifecycle, image: MetadataImage) -> None:
-        """Let others take over. If no other broker can, nothing is done. That may also turn out
-        meanwhile, if all nodes are stopped at the same time."""
+        """Wait until other brokers have taken over the partitions led here, at most `LEAVE_S_MAX`.
+
+        Return at once if no other broker is active, and stop waiting as soon as none is: all nodes
+        may be stopped at the same time.
+        """
         self._is_leaving = True
         self.brokers_changed(image)
         if self._deserted.done():
@@ -50,6 +53,6 @@ class Departure:
             self.stop_waiting()
 
     def stop_waiting(self) -> None:
-        """Stop waiting for others: there are none, or they are not worth waiting for."""
+        """Stop waiting for other brokers to take over."""
         if not self._deserted.done():
             self._deserted.set_result(None)

@@ -17,7 +17,8 @@ UNCOMMITTED_MAX = 1_000
 
 class Entry(NamedTuple):
     offset: int
-    """Of its last record: the decision is committed when the high watermark is above it."""
+    """The offset of the decision's last record. The decision is committed when the high watermark
+    is above this offset."""
     image: MetadataImage
     delta: MetadataDelta
     size: int

@@ -77,8 +77,8 @@ class Quorum:
         self.on_lost_leader: Callable[[LostLeader], object] = _ignore
         """Called as soon as a leader is found to be silent."""
         self.on_heard: Callable[[int], object] = _ignore
-        """Called with the leader's high watermark with every answer to a fetch: how far there is to
-        go. This node's own follows as it gets the records."""
+        """Called with the leader's high watermark after every answer to a fetch. This node's own
+        high watermark reaches it when the records have arrived."""
         self.on_failure: Callable[[Exception], object] = _ignore
         """Called once with the reason why the log can no longer be used."""
         self._runtime = runtime

@@ -30,8 +30,8 @@ class Requests:
     ) -> None:
         """`tell` passes the outcome of each request to the core. Without `peers` all fail."""
         self.unreachable: set[int] = set()
-        """Nodes that a request did not reach: a leader that stops does not wait until they know.
-        All nodes may be stopping."""
+        """Nodes that a request did not reach. A leader that resigns does not wait until these nodes
+        know: all nodes may be stopping."""
         self._peers = peers
         self._settings = settings
         self._tell = tell

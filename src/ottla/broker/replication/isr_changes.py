@@ -142,7 +142,8 @@ class IsrChanges:
             again = leading.refused(proposal, code)
             isr.refused(partition)
             if self._brokers_then.get(partition) is not self._view.image.brokers:
-                # The news that the refusal rests on came before it: no other will come.
+                # The change of brokers that caused the refusal was applied before the refusal
+                # came, so no later change will cause a review.
                 isr.review(partition)
             return not again
         before = leading.isr

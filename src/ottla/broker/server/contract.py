@@ -63,8 +63,8 @@ class Handler:
     """`Forward` if only the active controller can serve the API."""
     on_controller: ServeOnController | None = None
     refuse: Refuse | None = None
-    """If the response has no place for one error of the whole request. Large requests, forwarding
-    and envelopes use it; an error that a connection meets closes it if there is no place."""
+    """Given if the response has no field for an error of the whole request. Large requests,
+    forwarding and envelopes use it. Other errors of such a request close the connection."""
 
 
 SERVED: Final[dict[ApiKey, str]] = {

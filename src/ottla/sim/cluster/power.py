@@ -22,7 +22,8 @@ AWAY_S = 6.0
 """Usually long enough for a broker session to expire and for followers to fall out of the ISR."""
 ELECTION_S = 8.0
 WATCH_S = 0.0005
-"""A vote leads to an election within a millisecond or two; then the next disk write covers it."""
+"""How often to look for a new leader: it is elected a millisecond or two after the votes, and
+the next disk write of a voter would also make a vote durable that was not synced."""
 
 
 class PowerFailures:
@@ -32,7 +33,7 @@ class PowerFailures:
         self._chance = chance
         self._outages = outages
         self.wants_calm = False
-        """No other fault may begin."""
+        """True while no other fault may begin."""
         self._swapping = False
         self.is_alone: Callable[[], bool] = lambda: True
         """Returns True if no other fault is under way."""

@@ -198,7 +198,8 @@ def may_leave_out(head: Head, version: int, run: str) -> bool:
 
 
 def was_overtaken(before: Head, after: Head, version: int) -> bool:
-    """True if the version was decided, done or given up while the task wrote, so without it."""
+    """True if the version was decided, done or given up while the task wrote: the decision then
+    does not name the task's rows."""
     if after.given_up_count > before.given_up_count and after.given_up == version:
         return True
     return after != before and after.version >= version

@@ -176,7 +176,7 @@ class ClassicGroup:
         return None
 
     def validate_offset_fetch(self, member_id: str | None, epoch: int) -> ErrorCode | None:
-        """Refuse nobody: whoever knows the group may fetch its offsets."""
+        """Return None always: every client may fetch the offsets of a classic group."""
         return None
 
     def validate_offset_delete(self) -> ErrorCode | None:

@@ -26,7 +26,7 @@ from ottla.protocol.schema import Message
 
 
 def settings_of(host: Host, group_id: str) -> ConsumerSettings:
-    """Return the settings of a group: its own override the broker's."""
+    """Return the settings of a group; the group's own configs override the broker's."""
     return host.settings.consumer_of(host.image.config((ResourceType.GROUP, group_id)))
 
 

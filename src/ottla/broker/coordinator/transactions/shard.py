@@ -67,7 +67,8 @@ FINAL_REFUSALS: Final = frozenset(
 )
 """Errors on which a producer gives up its transaction, or itself."""
 CONFIRMED_PARTITIONS_MAX: Final = 1_000
-"""A refusal must not cost the log much more than the request that it answers."""
+"""The most partitions of a transaction that is written again to confirm a refusal: a refusal must
+not cost the log much more than the request that it answers."""
 
 _EXPIRY: Final = "expiry"
 _TIMEOUT: Final = "timeout"
@@ -373,11 +374,11 @@ class TransactionShard:
         outbox.append(transaction.key, transaction.value())
 
     def _confirm_refusal(self, transactional_id: str, error: ErrorCode, outbox: Outbox) -> None:
-        """Let a refusal that ends the client wait until this broker is known to lead still.
+        """Delay a final refusal until it is certain that this broker still leads the partition.
 
-        A coordinator that was replaced and has not heard of it would refuse by outdated state, as
+        A coordinator that was replaced and does not know it yet would refuse by outdated state, as
         Kafka's does. Writing the state once more, unchanged, makes the answer wait for the replicas
-        in sync. Those follow the new leader already, and the client is sent to that one.
+        in sync. If these follow a new leader, the write fails and the client looks for that leader.
         """
         transaction = self.transactions.get(transactional_id)
         if error not in FINAL_REFUSALS or transaction is None or transaction.state in PREPARED:

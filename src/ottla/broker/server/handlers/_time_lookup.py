@@ -76,8 +76,8 @@ class TimeLookup:
         if isinstance(found, OpensTooLarge):
             found = await self._opener.large.run(size, look)
         if isinstance(found, OpensTooLarge):
-            # An error would make clients retry until they time out, and one such batch would keep
-            # everybody from looking for its time. Who begins with the batch misses no record.
+            # With an error, clients would retry until they time out, and one such batch would make
+            # every lookup of its time fail. A client that begins at this batch misses no record.
             return timed.beginning(first_offset)
         if isinstance(found, KafkaError):
             raise found

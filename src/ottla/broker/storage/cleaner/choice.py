@@ -26,7 +26,7 @@ class CleanableLog(NamedTuple):
     clean_bytes: int
     cleanable_bytes: int
     delay_ms: int
-    """By how much it exceeds `max.compaction.lag.ms`."""
+    """By how much the age of the oldest dirty record exceeds `max.compaction.lag.ms`."""
 
     @property
     def dirty_ratio(self) -> float:

@@ -63,7 +63,7 @@ class CleanedTransactions:
         self._reach(header[BASE_OFFSET] + header[LAST_OFFSET_DELTA])
         kind = _control_type(batch)
         if kind is None:
-            return True, None  # Emptied before: it has no information any more.
+            return True, None  # An earlier compaction removed its record.
         if kind == ControlType.ABORT:
             entry, has_batches = self._ongoing_aborted.pop(header[PRODUCER_ID], (None, False))
             return (False, entry) if has_batches else (True, None)

@@ -126,7 +126,7 @@ class DirLoading:
         if is_future:
             self.result.futures.append(log)
             return
-        if self._log_dir.was_clean:  # otherwise it may have been truncated, as told by its leader
+        if self._log_dir.was_clean:  # after a crash its leader may have made it truncate
             tell_missing_end(path, log.end_offset, self._recovery_points.get(key, 0))
         self.result.logs.append(log)
         done = len(self.result.logs)

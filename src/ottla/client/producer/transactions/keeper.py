@@ -36,7 +36,7 @@ from ottla.protocol.errors import KafkaError
 
 _ADMITTING: Final = frozenset({State.IN_TRANSACTION, State.COMMITTING, State.PREPARED})
 """States in which new partitions may be added: records given before the call are still sent."""
-_ON_THE_WAY_OUT: Final = frozenset({State.ABORTABLE_ERROR, State.ABORTING})
+_ADMITTING_RETRIES: Final = frozenset({State.ABORTABLE_ERROR, State.ABORTING})
 """States in which only partitions that already take part may get batches, which are retries."""
 
 
@@ -91,7 +91,7 @@ class TransactionKeeper:
     def admits(self, partition: TopicPartition) -> bool:
         state = self.machine.state
         if partition in self.partitions.joined:
-            return state in _ADMITTING or state in _ON_THE_WAY_OUT
+            return state in _ADMITTING or state in _ADMITTING_RETRIES
         if state not in _ADMITTING:
             return False
         self.open.may_be_open = True

@@ -18,13 +18,13 @@
     COMMITTING        ENDED             READY             the coordinator has it for good
     ABORTING          ABORT             ABORTING          ... called again, after it timed out
     ABORTING          ENDED             READY
-    ABORTING          ABORTABLE         ABORTING          what fails now is on its way out anyway
+    ABORTING          ABORTABLE         ABORTING          a failed record is being dropped anyway
     IN_TRANSACTION    ABORTABLE         ABORTABLE_ERROR   a batch was given up, a request refused
     PREPARED          ABORTABLE         ABORTABLE_ERROR   ... while what was left was sent
     COMMITTING        ABORTABLE         ABORTABLE_ERROR   ... or the coordinator refused to commit
     ABORTABLE_ERROR   ABORTABLE         ABORTABLE_ERROR   the first error is kept
-    ABORTABLE_ERROR   ABORT             ABORTING          the only way on
-    any               FATAL             FATAL_ERROR       fenced, not allowed, ...: no way on
+    ABORTABLE_ERROR   ABORT             ABORTING          the only call that is allowed
+    any               FATAL             FATAL_ERROR       fenced, not allowed, ...: only close()
 
 `COMMITTING` and `ABORTING` persist after a call that timed out or was cancelled: it is then unknown
 what the coordinator has done, so the call must be repeated until it has a response.

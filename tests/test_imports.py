@@ -59,12 +59,12 @@ DRIVERS = {
     "broker/metadata/catch_up.py",
     "broker/metadata/decision_queue.py",
     "broker/metadata/follower.py",
-    "broker/metadata/leader_news.py",
+    "broker/metadata/leadership_logger.py",
     "broker/metadata/log.py",
     "broker/metadata/replay.py",
     "broker/metadata/snapshotter.py",
     "broker/metadata/waiters.py",
-    "broker/metadata/wholeness.py",
+    "broker/metadata/completeness.py",
 }
 BEYOND_PURE = {"storage", "server", "client", "node", "replication"}
 

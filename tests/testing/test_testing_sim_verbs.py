@@ -10,7 +10,7 @@ import pytest
 import ottla
 import ottla.testing
 from ottla.testing import SimulatedCluster, Violation, simulate
-from ottla.testing.looking import NotReady
+from ottla.testing.cluster_state import NotReady
 from ottla.testing.nodes import NodeDown
 
 pytestmark = pytest.mark.ottla_only

@@ -17,10 +17,10 @@ from time import time
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, Self, TypeVar, Unpack
 
-from ottla.blocking import forgotten
+from ottla.blocking import unclosed_producers
 from ottla.blocking.loop_user import LoopUser, documented_as
 from ottla.blocking.mailbox import Mailbox
-from ottla.blocking.parcels import Packer
+from ottla.blocking.packing import Packer
 from ottla.blocking.sent import Sent, SentRows
 from ottla.client.errors import BufferExhausted, IllegalState, ProducerClosed
 from ottla.client.producer.arguments import check_callback, check_partition, check_topic
@@ -72,7 +72,7 @@ class Producer:
         self._engine: Engine | None = None
         self._mailbox: Mailbox | None = None
         self._is_closed = False
-        self._unclosed = forgotten.Unclosed(self._loop, self._waiting, self._leave)
+        self._unclosed = unclosed_producers.Unclosed(self._loop, self._waiting, self._leave)
 
     # Start and close
 
@@ -82,7 +82,7 @@ class Producer:
         self._loop.open(self._producer.start)
         self._engine = engine_of(self._producer)
         self._mailbox = Mailbox(self._loop.running(), self._producer, self._engine)
-        forgotten.remember(self._unclosed)
+        unclosed_producers.remember(self._unclosed)
 
     def close(self, timeout_ms: float | None = None) -> None:
         async def end() -> None:
@@ -99,7 +99,7 @@ class Producer:
                 mailbox.raise_unseen()
 
         self._is_closed = True
-        forgotten.forget(self._unclosed)
+        unclosed_producers.forget(self._unclosed)
         self._loop.close(end)
 
     def __enter__(self) -> Self:
@@ -116,7 +116,7 @@ class Producer:
             self.close()
             return
         self._is_closed = True
-        forgotten.forget(self._unclosed)
+        unclosed_producers.forget(self._unclosed)
         self._loop.close(lambda: self._leave(error, leaving_ms(self._settings)))
 
     def _waiting(self) -> int:

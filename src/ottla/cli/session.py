@@ -7,9 +7,9 @@ from typing import TypeVar
 
 import typer
 
+from ottla.cli.client_warnings import showing_client_warnings
 from ottla.cli.connection_options import given_options
 from ottla.cli.options import TIMEOUT_MS_DEFAULT
-from ottla.cli.trouble import told_of_trouble
 from ottla.client.admin.admin import Admin
 from ottla.client.errors import BadAddress
 from ottla.client.network.addresses import parse_addresses
@@ -65,9 +65,9 @@ def with_cluster(
 
     async def main(runtime: OsRuntime) -> T:
         kind = Cluster if controllers is None else Controllers
-        with told_of_trouble() as trouble:
+        with showing_client_warnings() as warnings:
             async with kind.of(settings, runtime) as cluster:
-                trouble.connected()
+                warnings.connected()
                 return await work(cluster)
 
     return run(main)

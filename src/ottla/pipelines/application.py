@@ -20,7 +20,7 @@ from ottla.pipelines.declared.read import read_declaration
 from ottla.pipelines.declared.steps import top_level_names
 from ottla.pipelines.errors import InvalidFile, StepFailed
 from ottla.pipelines.modules import load_module
-from ottla.pipelines.works import AvailableApp, Queries, RunningApp, Work
+from ottla.pipelines.running_work import AvailableApp, Queries, RunningApp, Work
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -25,8 +25,8 @@ from ottla.pipelines.explaining import first_line
 from ottla.pipelines.folders import VersionFolder
 from ottla.pipelines.logs import OUTPUT_LOG, PIPELINE_LOG, SPARK_LOG, trim
 from ottla.pipelines.monitor import Monitor
+from ottla.pipelines.running_work import Work
 from ottla.pipelines.states import Record, State
-from ottla.pipelines.works import Work
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

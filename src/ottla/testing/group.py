@@ -19,8 +19,8 @@ from ottla.broker.storage.dirs.meta_properties import (
 from ottla.node import Node
 from ottla.protocol.uuids import random_uuid, to_text
 from ottla.runtime.ports import free_ports
-from ottla.testing import looking
-from ottla.testing.looking import NotReady
+from ottla.testing import cluster_state
+from ottla.testing.cluster_state import NotReady
 from ottla.testing.nodes import HostedNode, NodeView
 from ottla.testing.runtime import UnsyncedDisk
 from ottla.testing.settings import node_settings
@@ -69,7 +69,7 @@ class NodeGroup:
             for number in range(1, self._count + 1):
                 self._nodes[number] = self._new_node(number)
             try:
-                await self._all_of(node.start(self._tell) for node in self._nodes.values())
+                await self._all_of(node.start(self._wake_waiters) for node in self._nodes.values())
                 await self.wait_ready(READY_TIMEOUT_S)
                 return
             except OSError as error:
@@ -112,7 +112,7 @@ class NodeGroup:
     # --- single nodes ---------------------------------------------------------------------------
 
     async def start(self, *numbers: int) -> None:
-        await self._all_of(self._node(number).start(self._tell) for number in numbers)
+        await self._all_of(self._node(number).start(self._wake_waiters) for number in numbers)
 
     async def stop(self, number: int) -> None:
         await self._node(number).stop()
@@ -146,10 +146,10 @@ class NodeGroup:
         return {number: node.view() for number, node in self._nodes.items()}
 
     def controller(self) -> int | None:
-        return looking.controller(self._started())
+        return cluster_state.controller(self._started())
 
     def leader_of(self, topic: str, partition: int) -> int | None:
-        return looking.leader_of(self._started(), topic, partition)
+        return cluster_state.leader_of(self._started(), topic, partition)
 
     def _started(self) -> dict[int, Node]:
         return {one.number: one.node for one in self._running() if one.node is not None}
@@ -180,14 +180,14 @@ class NodeGroup:
         except TimeoutError:
             raise NotReady(f"not within {timeout_s:g} s: {what}") from None
 
-    def _tell(self, *_: object) -> None:
+    def _wake_waiters(self, *_: object) -> None:
         self._changed.set()
 
     def _what_is_not_ready(self) -> str | None:
-        return self._what_is_starting() or looking.not_ready(self._started())
+        return self._what_is_starting() or cluster_state.not_ready(self._started())
 
     def _what_is_not_in_sync(self) -> str | None:
-        return self._what_is_starting() or looking.not_in_sync(self._started())
+        return self._what_is_starting() or cluster_state.not_in_sync(self._started())
 
     def _what_is_starting(self) -> str | None:
         starting = [str(one.number) for one in self._running() if one.node is None]

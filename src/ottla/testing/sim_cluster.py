@@ -19,9 +19,9 @@ from ottla.sim.cluster.shape import CLIENT_PORT, DATA_DIR, SPLIT_RATES, NodeShap
 from ottla.sim.process import Process
 from ottla.sim.weather import Weather, drawn
 from ottla.sim.world import World
-from ottla.testing import looking
+from ottla.testing import cluster_state
+from ottla.testing.cluster_state import NotReady
 from ottla.testing.group import as_texts
-from ottla.testing.looking import NotReady
 from ottla.testing.nodes import NodeDown, NodeView
 from ottla.testing.programs import Program, begun
 from ottla.testing.sim_layout import SimLayout
@@ -80,10 +80,10 @@ class SimulatedCluster:
     @property
     def controller(self) -> int | None:
         """The active controller, as far as the other nodes know."""
-        return looking.controller(self._machines.serving())
+        return cluster_state.controller(self._machines.serving())
 
     def leader_of(self, topic: str, partition: int = 0) -> int | None:
-        return looking.leader_of(self._machines.serving(), topic, partition)
+        return cluster_state.leader_of(self._machines.serving(), topic, partition)
 
     @property
     def digest(self) -> str:
@@ -261,11 +261,11 @@ class SimulatedCluster:
 
     async def wait_ready(self, timeout_s: float = READY_TIMEOUT_S) -> None:
         """Wait until every running node sees every other one as active."""
-        await self._until(lambda: looking.not_ready(self._machines.serving()), timeout_s)
+        await self._until(lambda: cluster_state.not_ready(self._machines.serving()), timeout_s)
 
     async def wait_in_sync(self, timeout_s: float = READY_TIMEOUT_S) -> None:
         """Wait until each partition has a leader, and its replicas on running nodes are in sync."""
-        await self._until(lambda: looking.not_in_sync(self._machines.serving()), timeout_s)
+        await self._until(lambda: cluster_state.not_in_sync(self._machines.serving()), timeout_s)
 
     async def _until(self, missing: Callable[[], str | None], timeout_s: float) -> None:
         until = self._world.loop.time() + timeout_s

@@ -188,11 +188,11 @@ class _Story:
         while True:
             await asyncio.sleep(WATCH_EVERY_S)
             try:
-                self._look()
+                self._check_progress()
             except Exception as error:
                 self._fail(error)
 
-    def _look(self) -> None:
+    def _check_progress(self) -> None:
         self._cluster.check()
         now, real_s = self._world.loop.time(), _real_time() - self._began
         if now > self._limit_s:

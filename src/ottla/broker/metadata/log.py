@@ -23,16 +23,16 @@ from ottla.broker.metadata.batches import (
 from ottla.broker.metadata.bootstrap import read_bootstrap
 from ottla.broker.metadata.catch_up import CatchUp
 from ottla.broker.metadata.changes import apply_records
+from ottla.broker.metadata.completeness import check_is_whole
 from ottla.broker.metadata.decision import Decision
 from ottla.broker.metadata.decision_queue import DecisionQueue
 from ottla.broker.metadata.delta import MetadataDelta
 from ottla.broker.metadata.follower import Follower
 from ottla.broker.metadata.image import METADATA_TOPIC, Endpoint, MetadataImage
-from ottla.broker.metadata.leader_news import LeaderNews
+from ottla.broker.metadata.leadership_logger import LeadershipLogger
 from ottla.broker.metadata.replay import TransactionFilter, load_log, load_snapshot
 from ottla.broker.metadata.snapshotter import Snapshotter
 from ottla.broker.metadata.waiters import Waiters
-from ottla.broker.metadata.wholeness import check_is_whole
 from ottla.broker.peers.peers import Peers
 from ottla.broker.quorum import snapshot_files, state_file
 from ottla.broker.quorum.log import QuorumLog
@@ -98,7 +98,7 @@ class MetadataLog:
         self._snapshotter = Snapshotter(runtime, quorum, config)
         if quorum.is_alone:
             self._snapshotter.replayed()
-        self.news = LeaderNews(runtime, self.node_id)
+        self.news = LeadershipLogger(runtime, self.node_id)
         self._subscribers: list[Subscriber] = []
         self._on_leadership: list[OnLeadership] = []
         self._on_leader_change: list[Callable[[], object]] = []

@@ -13,13 +13,13 @@ import asyncio
 from dataclasses import dataclass, field
 
 from ottla.sim.checker import anomalies, compacted_count, table_anomalies
-from ottla.sim.cluster import compaction, haste, snapshots
+from ottla.sim.cluster import compaction, hasty_producers, snapshots
 from ottla.sim.cluster.clients import HOSTS, Clients
 from ottla.sim.cluster.compaction import with_compaction
 from ottla.sim.cluster.copier import GROUP
 from ottla.sim.cluster.ending import Ending, NotYet
 from ottla.sim.cluster.fleet import Fleet
-from ottla.sim.cluster.haste import with_haste
+from ottla.sim.cluster.hasty_producers import with_hasty_producers
 from ottla.sim.cluster.invariants import Invariants
 from ottla.sim.cluster.nemesis import HARMLESS, Nemesis, Storm
 from ottla.sim.cluster.shape import SPLIT_RATES, Shape, drawn_shape
@@ -200,7 +200,7 @@ def play(
         shape = with_compaction(shape, world.chance(compaction.STREAM), compacted)
         shape = with_snapshots(shape, world.chance(snapshots.STREAM), snapshotted)
         shape = with_voters(shape, world.chance(dynamic_quorum.STREAM), dynamic)
-        shape = with_haste(shape, world.chance(haste.STREAM), hasty)
+        shape = with_hasty_producers(shape, world.chance(hasty_producers.STREAM), hasty)
         fair = storm is ANY_STORM and world.chance(FAIR_STREAM).random() < FAIR_RATE
         return await ClusterStory(world, shape, FAIR_STORM if fair else storm).run()
 

@@ -47,10 +47,10 @@ class Queries:
         for query in self._queries:
             error = None if query.isActive else query.exception()
             if error is not None:
-                raise self._told(query, str(error)) from error
+                raise self._error_of(query, str(error)) from error
         return not any(is_active)
 
-    def _told(self, query: StreamingQuery, text: str) -> PipelineError:
+    def _error_of(self, query: StreamingQuery, text: str) -> PipelineError:
         found = self._explain(text) if self._explain else None
         if found is not None:
             return found

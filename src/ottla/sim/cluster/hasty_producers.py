@@ -13,11 +13,12 @@ from dataclasses import replace
 from ottla.sim.cluster.shape import Shape
 
 STREAM = "haste"
+"""Its own random stream; seeds depend on this name."""
 RATE = 0.4
 PATIENCE_MS = (0, 20, 100)
 
 
-def with_haste(shape: Shape, chance: random.Random, wanted: bool | None = None) -> Shape:
+def with_hasty_producers(shape: Shape, chance: random.Random, wanted: bool | None = None) -> Shape:
     """Return the cluster with hasty producers for some seeds, or as `wanted`."""
     is_drawn = chance.random() < RATE
     if not (is_drawn if wanted is None else wanted):

@@ -17,7 +17,7 @@ REMINDER_S: Final = 30.0
 """The time between warnings that there is still no leader."""
 
 
-class LeaderNews:
+class LeadershipLogger:
     def __init__(self, runtime: Runtime, node_id: int) -> None:
         self._runtime = runtime
         self._node_id = node_id

@@ -16,7 +16,7 @@ from ottla.client.network.silence import IS_SLOW
 KEPT_MAX = 100
 
 
-class Trouble(logging.Handler):
+class ClientWarnings(logging.Handler):
     def __init__(self) -> None:
         super().__init__(logging.WARNING)
         self._kept: list[str] | None = []
@@ -35,9 +35,9 @@ class Trouble(logging.Handler):
 
 
 @contextmanager
-def told_of_trouble() -> Iterator[Trouble]:
+def showing_client_warnings() -> Iterator[ClientWarnings]:
     log = logging.getLogger("ottla.client")
-    handler, propagates = Trouble(), log.propagate
+    handler, propagates = ClientWarnings(), log.propagate
     log.addHandler(handler)
     log.propagate = False
     try:

@@ -57,7 +57,7 @@ def check_is_whole(
         raise LogDirFailure(os.path.dirname(directory), error) from error
     is_alone = config.is_alone or settings.static_voters.is_only(settings.key)
     if extent.end_offset < known or (extent.damage is not None and clean):
-        told = _told(extent, directory, known)
+        told = _damage_error(extent, directory, known)
         if not settings.can_be_voter:
             log.warning("%s. They are fetched again", told)
         elif is_alone:
@@ -111,7 +111,7 @@ def examine(disk: Disk, directory: str) -> Extent:
     return Extent(max(least, end_offset), None)
 
 
-def _told(extent: Extent, directory: str, known: int) -> CorruptFile:
+def _damage_error(extent: Extent, directory: str, known: int) -> CorruptFile:
     """Return what is wrong: in which file, from which offset on."""
     if extent.damage is None:
         reason = (

@@ -29,8 +29,8 @@ def test_a_batch_is_told_though_an_idle_trigger_had_its_number_or_came_right_beh
     nobody: Any = SimpleNamespace(progress=dict, queries=[], query=None)
     teller = Teller(nobody, nobody)
     recent = [progress(1, 0, 10), progress(2, 1, 0)]
-    teller._tell("intake", recent)
-    teller._tell("intake", recent)
-    teller._tell("intake", [*recent, progress(3, 1, 7), progress(4, 2, 0)])
+    teller._report_new("intake", recent)
+    teller._report_new("intake", recent)
+    teller._report_new("intake", [*recent, progress(3, 1, 7), progress(4, 2, 0)])
     told = [json.loads(line) for line in capsys.readouterr().out.splitlines()]
     assert [(one["batch"], one["rows"]) for one in told] == [(0, 10), (1, 0), (1, 7), (2, 0)]

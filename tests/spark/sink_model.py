@@ -193,12 +193,12 @@ class ModelLedger:
     async def parts_of(self, head: Head) -> tuple[Part, ...] | None:
         return await self._do("parts_of", lambda: self.brokers.records[head.serial].parts)
 
-    async def gone(self, parts: Sequence[Part]) -> list[Part]:
+    async def ended_of(self, parts: Sequence[Part]) -> list[Part]:
         def effect() -> list[Part]:
             found = self.brokers.open_ones()
             return [part for part in parts if part.prepared not in found]
 
-        return await self._do("gone", effect)
+        return await self._do("ended_of", effect)
 
     async def record(self, decision: Decision) -> None:
         def effect() -> None:

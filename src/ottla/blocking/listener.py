@@ -23,15 +23,17 @@ class CallerListener(RebalanceListener):
         self._waiting = waiting
 
     async def on_partitions_revoked(self, partitions: Partitions) -> None:
-        await self._tell(self._listener.on_partitions_revoked, partitions)
+        await self._call_listener(self._listener.on_partitions_revoked, partitions)
 
     async def on_partitions_assigned(self, partitions: Partitions) -> None:
-        await self._tell(self._listener.on_partitions_assigned, partitions)
+        await self._call_listener(self._listener.on_partitions_assigned, partitions)
 
     async def on_partitions_lost(self, partitions: Partitions) -> None:
-        await self._tell(self._listener.on_partitions_lost, partitions)
+        await self._call_listener(self._listener.on_partitions_lost, partitions)
 
-    async def _tell(self, method: Callable[[Partitions], Told], partitions: Partitions) -> None:
+    async def _call_listener(
+        self, method: Callable[[Partitions], Told], partitions: Partitions
+    ) -> None:
         call = self._waiting()
         if call is None:
             told = method(partitions)

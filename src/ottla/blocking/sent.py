@@ -80,21 +80,21 @@ class Sent:
         """Note that the record was put into a batch."""
         self._sent = sent
         if self._callbacks is not None:
-            self._tell()
+            self._schedule_callbacks()
 
     def fail(self, error: Exception) -> None:
         self._error = error
         if self._callbacks is not None:
-            self._tell()
+            self._schedule_callbacks()
 
     def _observe(self, callback: Callable[[Sent], object]) -> None:
         if self._callbacks is None:
             self._callbacks = []
         self._callbacks.append(callback)
         if self._sent is not None or self._error is not None:
-            self._tell()
+            self._schedule_callbacks()
 
-    def _tell(self) -> None:
+    def _schedule_callbacks(self) -> None:
         if self._sent is None:
             self._run_callbacks()
         else:

@@ -112,11 +112,11 @@ class Teller(Thread):
             time.sleep(LOOK_EVERY_S)
             try:
                 for name, query in [*self._queries.items(), ("archive", self._archive.query)]:
-                    self._tell(name, [json.loads(one.json) for one in query.recentProgress])
+                    self._report_new(name, [json.loads(one.json) for one in query.recentProgress])
             except Exception:
                 return  # Spark has ended; the code that watches it knows why
 
-    def _tell(self, name: str, recent: list[dict[str, Any]]) -> None:
+    def _report_new(self, name: str, recent: list[dict[str, Any]]) -> None:
         """Report new progress, by time: a trigger without data has the next batch's number."""
         for progress in recent:
             if progress["timestamp"] > self._told.get(name, ""):

@@ -34,13 +34,13 @@ class Deadlines:
         self.stop()
         self.next_at = moment
         pause_s = max(moment - self._runtime.clock.now(), STEP_S)
-        self._timer = self._runtime.call_later(pause_s, self._look)
+        self._timer = self._runtime.call_later(pause_s, self._expire_due)
 
     def stop(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
 
-    def _look(self) -> None:
+    def _expire_due(self) -> None:
         now = self._runtime.clock.now()
         slept = now - self.next_at > LATE_S
         self._timer, self.next_at = None, inf

@@ -33,8 +33,8 @@ def remove_internals(version: VersionFolder) -> dict[str, list[str]]:
         check_reachable(connection)
         with Admin(**admin_options(connection)) as admin:
             groups = _own_groups(admin, ids)
-            gone["topics"] = _gone(admin.delete_topics(names)) if names else []
-            gone["groups"] = _gone(admin.delete_groups(groups)) if groups else []
+            gone["topics"] = _deleted_names(admin.delete_topics(names)) if names else []
+            gone["groups"] = _deleted_names(admin.delete_groups(groups)) if groups else []
     except (ClientError, KafkaError) as error:
         gone["left"] = [str(error)]
     return gone
@@ -46,7 +46,7 @@ def _own_groups(admin: Admin, ids: set[str]) -> list[str]:
     return [name for name in sinks if any(each in name for each in ids)]
 
 
-def _gone(outcomes: dict[str, Any]) -> list[str]:
+def _deleted_names(outcomes: dict[str, Any]) -> list[str]:
     return sorted(name for name, error in outcomes.items() if error is None)
 
 

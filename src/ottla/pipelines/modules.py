@@ -29,12 +29,12 @@ def load_module(file: Path, folders: list[Path]) -> ModuleType:
         spec.loader.exec_module(module)
     except Exception as error:
         del sys.modules[name]
-        raise InvalidFile(file, _line_of(error, file), "", _told(error)) from error
+        raise InvalidFile(file, _line_of(error, file), "", _reason_of(error)) from error
     _send_by_value(module, folders)
     return module
 
 
-def _told(error: Exception) -> str:
+def _reason_of(error: Exception) -> str:
     if isinstance(error, ModuleNotFoundError):
         return f"{error}; put it beside the file, or install it"
     return f"{type(error).__name__}: {error}"

@@ -48,14 +48,14 @@ class PartitionHistory:
 
     def acknowledged(self, base_offset: int, records: Sequence[str]) -> None:
         for offset, record in enumerate(records, base_offset):
-            self._tell(offset, record, "acknowledged")
+            self._note_told(offset, record, "acknowledged")
 
     def read(self, offset: int, record: str) -> None:
         if record not in self.sent:
             raise Violation(f"{self.name} @{offset}: {record!r} was read but never sent here")
-        self._tell(offset, record, "read")
+        self._note_told(offset, record, "read")
 
-    def _tell(self, offset: int, record: str, how: str) -> None:
+    def _note_told(self, offset: int, record: str, how: str) -> None:
         known = self.told.setdefault(offset, record)
         if known != record:
             raise Violation(f"{self.name} @{offset}: {record} was {how} where {known} was before")

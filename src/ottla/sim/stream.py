@@ -261,7 +261,7 @@ class Pipe:
         source, target = self.source.process.host, self.target.process.host
         if self._packets and not self._fabric.holds_back(source, target):
             packet = self._packets.popleft()
-            self._tell(packet)
+            self._trace_packet(packet)
             self._hand_over(packet)
         self.schedule()
 
@@ -272,7 +272,7 @@ class Pipe:
             # The machine came back from a power loss and knows nothing of this connection.
             self.source.break_off()
 
-    def _tell(self, packet: Packet) -> None:
+    def _trace_packet(self, packet: Packet) -> None:
         if isinstance(packet, bytes):
             what = f"data {len(packet)} crc {zlib.crc32(packet):08x}"
         else:

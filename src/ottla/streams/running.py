@@ -187,7 +187,7 @@ class Running:
                 return True
             if deadline is not None and time.monotonic() >= deadline:
                 return False
-            self._look()
+            self._wait_for_an_end()
 
     def process_all_available(self) -> None:
         """Wait until all queries have processed what is in the topics now; for tests."""
@@ -235,7 +235,7 @@ class Running:
         query, form = forms[name]
         return Store(self._spark, name, checkpoint.folder_of(self._checkpoints, query), form)
 
-    def _look(self) -> None:
+    def _wait_for_an_end(self) -> None:
         active = next((query for query in self.queries if query.isActive), None)
         if active is not None:
             try:

@@ -155,12 +155,12 @@ class Controller:
         If a replica leaves an ISR at once, first wait for a heartbeat of each broker that stays in
         that ISR. Such a broker may have crashed unnoticed, and the leaving replica has all records.
         """
-        await self._hear_of(relied_on(self._metadata.pending, request))
+        await self._wait_for_heartbeats(relied_on(self._metadata.pending, request))
         return await self._decide(
             lambda image, election_of: alter_reassignments(image, request, election_of)
         )
 
-    async def _hear_of(self, broker_ids: Collection[int]) -> None:
+    async def _wait_for_heartbeats(self, broker_ids: Collection[int]) -> None:
         """Return when each of these brokers has sent a heartbeat or is fenced."""
         since_ms = self._duties.now_ms()
         while self._metadata.is_leader and self.sessions.silent_since(
@@ -242,13 +242,13 @@ class Controller:
         return broker_id == self.node_id and self._metadata.quorum.voter_ids == (broker_id,)
 
     async def heartbeat(self, request: BrokerHeartbeatRequest) -> BrokerHeartbeatResponse:
-        self._heard_of(request)
+        self._note_contact(request)
         beat = await self._decide(
             lambda image, election_of: self._beat(image, request, election_of), divisible=True
         )
         return beat.response
 
-    def _heard_of(self, request: BrokerHeartbeatRequest) -> None:
+    def _note_contact(self, request: BrokerHeartbeatRequest) -> None:
         """Note the contact before anything else, so that a slow log does not cost a broker its
         session."""
         broker = self._metadata.pending.brokers.get(request.broker_id)

@@ -163,7 +163,7 @@ class HostedShard(Generic[S]):
                 # truth.
                 self._owner.reload(self, ErrorCode.NOT_COORDINATOR)
                 if isinstance(error, KafkaError):
-                    raise KafkaError(_told_of_failed_write(error.code)) from error
+                    raise KafkaError(_code_for_failed_write(error.code)) from error
                 log.error("records not written", partition=str(self.partition), exc_info=error)
                 raise KafkaError(ErrorCode.UNKNOWN_SERVER_ERROR) from error
         if outbox.timers:
@@ -393,7 +393,7 @@ class HostedShard(Generic[S]):
         return self._dropped
 
 
-def _told_of_failed_write(code: ErrorCode) -> ErrorCode:
+def _code_for_failed_write(code: ErrorCode) -> ErrorCode:
     """Return the error code that Kafka returns for a batch that its log refused."""
     if code in (ErrorCode.MESSAGE_TOO_LARGE, ErrorCode.RECORD_LIST_TOO_LARGE):
         return ErrorCode.UNKNOWN_SERVER_ERROR

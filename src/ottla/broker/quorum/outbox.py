@@ -25,15 +25,16 @@ class Outbox:
         self,
         runtime: Runtime,
         directory: str,
-        let_go: Callable[[Request | Answer | Committed], None],
+        release: Callable[[Request | Answer | Committed], None],
         failed: Callable[[OSError], None],
         persisted: Callable[[], None],
     ) -> None:
-        """`let_go` sends what has its turn; `persisted` is called after each write of the file."""
+        """`release` sends a message, or reports a commit, when its turn has come; `persisted` is
+        called after each write of the file."""
         self.is_persisting = False
         self._runtime = runtime
         self._directory = directory
-        self._let_go = let_go
+        self._release = release
         self._failed = failed
         self._persisted = persisted
         self._queue: deque[bytes | Request | Answer | Committed] = deque()
@@ -65,7 +66,7 @@ class Outbox:
                     self.is_persisting = True
                     self._runtime.spawn(self._persist(first), name="quorum-state")
                 else:
-                    self._let_go(first)
+                    self._release(first)
         finally:
             self._draining = False
 

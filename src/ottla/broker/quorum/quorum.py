@@ -86,7 +86,7 @@ class Quorum:
         self._busy = False
         self._stopped = False
         self._outbox = Outbox(
-            runtime, quorum_log.directory, self._let_go, self.fail, self._disk_is_done
+            runtime, quorum_log.directory, self._release, self.fail, self._disk_is_done
         )
         self._requests = Requests(peers, settings, self.tell)
         self._flushing = False
@@ -256,10 +256,10 @@ class Quorum:
             self._runtime.spawn(self._store(effects.store_snapshot), name="store-snapshot")
         self._wake_at(effects.wake_at_ms)
         self._outbox.drain()
-        if effects.is_shut_down or self._all_are_told():
+        if effects.is_shut_down or self._successors_know():
             _resolve(self._handed_over)
 
-    def _all_are_told(self) -> bool:
+    def _successors_know(self) -> bool:
         state = self.core.state
         return isinstance(state, Resigned) and all(
             key.id in state.told or key.id in self._requests.unreachable for key in state.successors
@@ -274,7 +274,7 @@ class Quorum:
             delay_s = max(0.0, at_ms / 1000 - self._runtime.clock.now())
             self._timer = self._runtime.call_later(delay_s + 0.0005, self.tell, TimePassed())
 
-    def _let_go(self, outgoing: Request | Answer | Committed) -> None:
+    def _release(self, outgoing: Request | Answer | Committed) -> None:
         match outgoing:
             case Request():
                 self._requests.send(outgoing, self._heard)

@@ -52,12 +52,12 @@ class IsrWatch:
 
     def _wait(self) -> None:
         period_s = max(PERIOD_S_MIN, self._view.lag_max_ms / 2000)
-        self._timer = self._runtime.call_later(period_s, self._look)
+        self._timer = self._runtime.call_later(period_s, self._start_check)
 
-    def _look(self) -> None:
-        self._runtime.spawn(self._look_after_all(), name="isr-watch")
+    def _start_check(self) -> None:
+        self._runtime.spawn(self._check_all(), name="isr-watch")
 
-    async def _look_after_all(self) -> None:
+    async def _check_all(self) -> None:
         try:
             led = self._led()
             for begin in range(0, len(led), PORTION):

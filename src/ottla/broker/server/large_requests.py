@@ -105,7 +105,7 @@ class LargeRequests:
             await self._serve_pieces(serve, context, pieces, size, gathered)
         except (Exception, asyncio.CancelledError):
             # The rest is freed in slices, too: that takes as long as creating it.
-            await in_slices(self._runtime, _let_go(pieces))
+            await in_slices(self._runtime, _discard_pieces(pieces))
             if gathered.response is not None:
                 await in_slices(self._runtime, dismantled(gathered.response, split.response))
             raise
@@ -185,7 +185,7 @@ def _after_some_steps(pieces: Iterator[Any]) -> Any:
     return None
 
 
-def _let_go(pieces: Iterator[Any]) -> Generator[None, None, None]:
+def _discard_pieces(pieces: Iterator[Any]) -> Generator[None, None, None]:
     with suppress(TooManyElements):  # from a later piece; the request has failed already
         for _ in pieces:
             yield

@@ -69,9 +69,9 @@ class DelayedFetch(Pending):
 
     def abandon(self) -> None:
         super().abandon()
-        self._let_go()
+        self._stop_waiting()
 
-    def _let_go(self) -> None:
+    def _stop_waiting(self) -> None:
         self._timer.cancel()
         for partition in self._partitions:
             partition.waiters.pop(self, None)
@@ -79,7 +79,7 @@ class DelayedFetch(Pending):
     def _finish(self) -> None:
         if self.resolved:
             return
-        self._let_go()
+        self._stop_waiting()
         try:
             response = self._answer()
         except Exception as error:  # the connection reports it to the client, as for any handler
@@ -129,9 +129,9 @@ class DelayedWrite(Pending):
 
     def abandon(self) -> None:
         super().abandon()
-        self._let_go()
+        self._stop_waiting()
 
-    def _let_go(self) -> None:
+    def _stop_waiting(self) -> None:
         self._timer.cancel()
         for partition in self._needed:
             partition.waiters.pop(self, None)
@@ -147,7 +147,7 @@ class DelayedWrite(Pending):
     def _finish(self) -> None:
         if self.resolved:
             return
-        self._let_go()
+        self._stop_waiting()
         for partition in self._needed:
             self._failed[partition] = partition.error or ErrorCode.REQUEST_TIMED_OUT
         try:

@@ -123,14 +123,14 @@ async def _watch(admin: Admin, replicas: Sequence[ReplicaOf], to: str) -> None:
     """Wait until all have arrived. A replica that has neither arrived nor is moving has failed."""
     from ottla.cli.progress import progress
 
-    seen = await _look(admin, replicas, to)
+    seen = await _read_progress(admin, replicas, to)
     done = 0
     with progress(f"moving {len(replicas)} replica(s), bytes", seen.total) as advance:
         while not seen.arrived.issuperset(replicas):
             lost = set(replicas) - seen.arrived - seen.moving
             if lost:
                 # It may have arrived between the looks at two folders.
-                seen = await _look(admin, replicas, to)
+                seen = await _read_progress(admin, replicas, to)
                 lost &= set(replicas) - seen.arrived - seen.moving
             if lost:
                 one = min(lost)
@@ -142,10 +142,10 @@ async def _watch(admin: Admin, replicas: Sequence[ReplicaOf], to: str) -> None:
             advance(max(0, seen.copied - done))
             done = max(done, seen.copied)
             await asyncio.sleep(POLL_S)
-            seen = await _look(admin, replicas, to)
+            seen = await _read_progress(admin, replicas, to)
 
 
-async def _look(admin: Admin, replicas: Sequence[ReplicaOf], to: str) -> _Seen:
+async def _read_progress(admin: Admin, replicas: Sequence[ReplicaOf], to: str) -> _Seen:
     from ottla.client.admin.log_dirs import ReplicaOf
     from ottla.client.values import TopicPartition
 

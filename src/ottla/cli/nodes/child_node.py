@@ -81,10 +81,10 @@ class ChildNode:
     async def _read(self, stream: asyncio.StreamReader) -> None:
         lines = Lines()
         while data := await stream.read(LINE_BYTES_MAX):
-            self._tell(lines.feed(data))
-        self._tell(lines.end())
+            self._take_lines(lines.feed(data))
+        self._take_lines(lines.end())
 
-    def _tell(self, lines: list[str]) -> None:
+    def _take_lines(self, lines: list[str]) -> None:
         for line in lines:
             if not self.ready.is_set() and _READY.match(line):
                 self.ready.set()

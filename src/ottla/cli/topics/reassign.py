@@ -239,7 +239,7 @@ class _Job:
             current, plan = await make(admin)
             moves = reassign_plan.changes(current, plan)
             if not moves:
-                deed(self._as_json, _told(moves, done=True), "Everything is where it should be.")
+                deed(self._as_json, _outcome(moves, done=True), "Everything is where it should be.")
                 return
             if self._throttle is not None:
                 await reassign_work.set_throttle(admin, current, moves, self._throttle)
@@ -249,7 +249,7 @@ class _Job:
                 await self._until_done(admin, moves)
             else:
                 text = f"{len(moves)} partition(s) are moving; watch them with --progress."
-                deed(self._as_json, _told(moves, done=False), text)
+                deed(self._as_json, _outcome(moves, done=False), text)
 
         return work
 
@@ -300,7 +300,7 @@ class _Job:
         await reassign_work.clear_throttle(admin, self._named)
         await reassign_work.check_arrived(admin, moves)
         await reassign_work.let_first_lead(admin, moves)
-        deed(self._as_json, _told(moves, done=True), f"{len(moves)} partition(s) moved.")
+        deed(self._as_json, _outcome(moves, done=True), f"{len(moves)} partition(s) moved.")
 
 
 @contextmanager
@@ -342,7 +342,7 @@ def _print_plan(current: Plan, moves: Plan) -> None:
     )
 
 
-def _told(moves: Plan, *, done: bool) -> dict[str, Any]:
+def _outcome(moves: Plan, *, done: bool) -> dict[str, Any]:
     return {"partitions": [str(one) for one in sorted(moves)], "done": done}
 
 

@@ -131,7 +131,7 @@ class Subscriptions:
         for one in removed:
             state = self.states.pop(one, None)
             if state is not None:
-                self._let_go(state)
+                self._forget_held(state)
                 state.leave()
         for one in added:
             if one not in self.states:
@@ -184,13 +184,13 @@ class Subscriptions:
 
     def seek(self, partition: TopicPartition, offset: int, leader_epoch: int = -1) -> None:
         state = self.state(partition)
-        self._let_go(state)
+        self._forget_held(state)
         state.seek(offset, leader_epoch)
 
     def reset(self, partition: TopicPartition, to: int | None = None) -> None:
         """Look up a new position: at an end, a timestamp in ms, or as the settings say (None)."""
         state = self.state(partition)
-        self._let_go(state)
+        self._forget_held(state)
         state.reset(to)
 
     # Delivered and consumed records
@@ -224,7 +224,7 @@ class Subscriptions:
         self._catch_up()
         return {one: s.as_committed() for one, s in self.states.items() if s.has_position}
 
-    def _let_go(self, state: PartitionState) -> None:
+    def _forget_held(self, state: PartitionState) -> None:
         """Forget the records of this partition that the application holds: they no longer count for
         its position."""
         self._held.pop(state, None)

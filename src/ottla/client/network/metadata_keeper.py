@@ -168,9 +168,9 @@ class MetadataKeeper:
     def adopt(self, view: ClusterView) -> None:
         """Replace the view, and call the listeners."""
         self.view = view
-        self._tell()
+        self._call_listeners()
 
-    def _tell(self) -> None:
+    def _call_listeners(self) -> None:
         for listener in list(self._listeners):
             try:
                 listener(self.view)
@@ -239,7 +239,7 @@ class MetadataKeeper:
         self.failure = error
         self._wanted = may_pass(error)
         if not self._wanted:
-            self._tell()  # waiting callers need not wait until their deadline
+            self._call_listeners()  # waiting callers need not wait until their deadline
         stale_s = self._runtime.clock.now() - self._fresh_at
         if self._rebootstraps and self.view.brokers and stale_s > self._stale_max_s:
             self._forget_brokers()

@@ -71,18 +71,18 @@ class _Check:
         match step.kind:
             case "with":
                 names = texts[::2]
-                self._look(step, texts[1::2], {**frame, **dict.fromkeys(names)})
+                self._check_columns(step, texts[1::2], {**frame, **dict.fromkeys(names)})
                 return {**frame, **dict.fromkeys(names)}
             case "select":
-                self._look(step, [", ".join(texts)], frame)
+                self._check_columns(step, [", ".join(texts)], frame)
                 return select_columns(texts, frame)
             case "drop":
                 dropped = {name.lower() for name in texts}
                 return {name: one for name, one in frame.items() if name.lower() not in dropped}
             case "watermark":
-                self._look(step, texts[:1], frame)
+                self._check_columns(step, texts[:1], frame)
             case _:  # filter, deduplicate
-                self._look(step, texts, frame)
+                self._check_columns(step, texts, frame)
         return frame
 
     def _after_query(self, step: Step) -> Frame:
@@ -97,7 +97,7 @@ class _Check:
             self._fail(step.line, self._last_line(step), step.where, unknown)
         return selected(text, self._views)
 
-    def _look(self, step: Step, texts: list[str], frame: dict[str, Shape]) -> None:
+    def _check_columns(self, step: Step, texts: list[str], frame: dict[str, Shape]) -> None:
         for text in texts:
             if unknown := find_unknown(text, frame, {}):
                 self._fail(step.line, self._last_line(step), step.where, unknown)

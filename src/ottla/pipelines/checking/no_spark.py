@@ -34,7 +34,7 @@ class _Functions(_Anything):
         self._columns = columns
 
     def col(self, name: str) -> Any:
-        self._look(name)
+        self._check_columns(name)
         return _Anything()
 
     column = col
@@ -42,10 +42,10 @@ class _Functions(_Anything):
     def expr(self, text: str) -> Any:
         if mistake := find_mistake(text):
             raise BadTopology(f"in {text!r}: {mistake.problem}")
-        self._look(text)
+        self._check_columns(text)
         return _Anything()
 
-    def _look(self, text: str) -> None:
+    def _check_columns(self, text: str) -> None:
         if not text.startswith("__") and (unknown := find_unknown(text, self._columns, {})):
             raise BadTopology(str(unknown))
 

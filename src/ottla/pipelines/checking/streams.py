@@ -149,45 +149,45 @@ def _of(serde: Serde | None, otherwise: Shape = None) -> Shape:
 
 def _after(operation: Operation, step: _Step) -> Records:
     try:
-        with_columns: Records = _look(operation, step)
+        with_columns: Records = _records_after(operation, step)
         return with_columns
     except _Unsure:
         return Records(_of(getattr(operation, "key", None)), _of(getattr(operation, "value", None)))
 
 
 @singledispatch
-def _look(_operation: Operation, step: _Step) -> Records:
+def _records_after(_operation: Operation, step: _Step) -> Records:
     """Handle operations that change neither keys nor values."""
     return step.first if len(step.given) == 1 else Records()
 
 
-@_look.register
+@_records_after.register
 def _(operation: ends.Source, step: _Step) -> Records:
     found = Records(_of(operation.key), _of(operation.value))
     step.on_record(operation.timestamp, found)
     return found
 
 
-@_look.register
+@_records_after.register
 def _(operation: ends.GlobalSource, _step: _Step) -> Records:
     return Records(_of(operation.key), _of(operation.value))
 
 
-@_look.register
+@_records_after.register
 def _(operation: do.Filter, step: _Step) -> Records:
     if not operation.python:
         step.on_record(operation.function)
     return step.first
 
 
-@_look.register
+@_records_after.register
 def _(operation: do.Branch, step: _Step) -> Records:
     for predicate in () if operation.python else operation.predicates:
         step.on_record(predicate)
     return step.first
 
 
-@_look.register
+@_records_after.register
 def _(operation: do.Map, step: _Step) -> Records:
     both = (None, None) if operation.python else step.on_record(operation.function)
     if not isinstance(both, tuple) or len(both) != 2:
@@ -195,74 +195,74 @@ def _(operation: do.Map, step: _Step) -> Records:
     return Records(_of(operation.key, _shape(both[0])), _of(operation.value, _shape(both[1])))
 
 
-@_look.register
+@_records_after.register
 def _(operation: do.MapValues, step: _Step) -> Records:
     made = None if operation.python else step.on_record(operation.function)
     return Records(step.first.key, _of(operation.value, _shape(made)))
 
 
-@_look.register
+@_records_after.register
 def _(operation: do.SelectKey, step: _Step) -> Records:
     made = None if operation.python else step.on_record(operation.function)
     return Records(_of(operation.key, _shape(made)), step.first.value)
 
 
-@_look.register
+@_records_after.register
 def _(operation: do.FlatMap, step: _Step) -> Records:
     if not operation.python:
         step.on_record(operation.function)
     return Records(_of(operation.key), _of(operation.value))
 
 
-@_look.register
+@_records_after.register
 def _(operation: do.FlatMapValues, step: _Step) -> Records:
     if not operation.python:
         step.on_record(operation.function)
     return Records(step.first.key, _of(operation.value))
 
 
-@_look.register
+@_records_after.register
 def _(_operation: do.Merge, step: _Step) -> Records:
     return step.first if all(one == step.first for one in step.given) else Records()
 
 
-@_look.register
+@_records_after.register
 def _(operation: do.JoinGlobal, step: _Step) -> Records:
     step.on_record(operation.on)
     return _joined(operation, step)
 
 
-@_look.register(keep.JoinStreams)
-@_look.register(keep.JoinTable)
-@_look.register(keep.JoinTables)
+@_records_after.register(keep.JoinStreams)
+@_records_after.register(keep.JoinTable)
+@_records_after.register(keep.JoinTables)
 def _joined(operation: Any, step: _Step) -> Records:
     made = None if operation.python else step.on_values(operation.joiner)
     return Records(step.first.key, _of(operation.value, _shape(made)))
 
 
-@_look.register
+@_records_after.register
 def _(operation: keep.Aggregate, step: _Step) -> Records:
     made = step.on_record(operation.columns)
     key = step.first.key if operation.window is None else None
     return Records(key, _of(operation.value, _shape(made)))
 
 
-@_look.register
+@_records_after.register
 def _(operation: keep.Reduce, step: _Step) -> Records:
     return Records(step.first.key if operation.window is None else None, step.first.value)
 
 
-@_look.register
+@_records_after.register
 def _(operation: keep.Fold, step: _Step) -> Records:
     return Records(step.first.key if operation.window is None else None, _of(operation.value))
 
 
-@_look.register
+@_records_after.register
 def _(operation: keep.TableAggregate, step: _Step) -> Records:
     return Records(step.first.key, _of(operation.value))
 
 
-@_look.register
+@_records_after.register
 def _(operation: keep.Changes, step: _Step) -> Records:
     both = step.on_record(operation.function)
     if not isinstance(both, tuple) or len(both) != 2:
@@ -270,6 +270,6 @@ def _(operation: keep.Changes, step: _Step) -> Records:
     return Records(_of(operation.key, _shape(both[0])), _of(operation.value, _shape(both[1])))
 
 
-@_look.register
+@_records_after.register
 def _(operation: keep.Process, step: _Step) -> Records:
     return Records(_of(operation.key, step.first.key), _of(operation.value))

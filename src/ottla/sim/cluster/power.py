@@ -78,14 +78,14 @@ class PowerFailures:
         leaving = others[: self._chance.randint(1, len(others))]
         try:
             for node_id in leaving:
-                await self._see_off(node_id)
+                await self._take_out_of_isrs(node_id)
             await asyncio.sleep(self._chance.expovariate(1.0) * AWAY_S)
         except BaseException:
             self.wants_calm = False
             raise
         await self._lose(victims, broken_first=False, away=leaving)
 
-    async def _see_off(self, node_id: int) -> None:
+    async def _take_out_of_isrs(self, node_id: int) -> None:
         if self._chance.random() < 0.6:
             await self._fleet.stop(node_id)
             return

@@ -63,7 +63,7 @@ class Ledger(Protocol):
         """Return the parts; None if the record of the decision no longer exists."""
         ...
 
-    async def gone(self, parts: Sequence[Part]) -> list[Part]:
+    async def ended_of(self, parts: Sequence[Part]) -> list[Part]:
         """Return those that are no longer open."""
         ...
 
@@ -118,7 +118,7 @@ async def abort(ledger: Ledger, write: Write) -> None:
     if verdict is Verdict.FINISH:
         named = await ledger.parts_of(head)
         if named is not None:
-            await _see_through(ledger, head, named)
+            await _commit_decided(ledger, head, named)
             await ledger.abort(set(write.parts) - set(named))
     elif verdict is Verdict.PASSED:
         await ledger.abort(write.parts)
@@ -149,7 +149,7 @@ async def finish(ledger: Ledger, version: int) -> Head:
     if head.version != version or head.finished:
         return head
     parts = await ledger.parts_of(head)
-    if parts is None or not await _see_through(ledger, head, parts):
+    if parts is None or not await _commit_decided(ledger, head, parts):
         return head
     return replace(head, finished=True)
 
@@ -158,7 +158,7 @@ async def finish(ledger: Ledger, version: int) -> Head:
 
 
 async def commit_all(ledger: Ledger, write: Write) -> None:
-    gone = await ledger.gone(write.parts)
+    gone = await ledger.ended_of(write.parts)
     if gone:
         raise TransactionsGone(write.app, write.version, gone)
     outcomes = await ledger.commit(write.parts)
@@ -188,7 +188,7 @@ async def _end_stragglers(ledger: Ledger, head: Head) -> None:
 
 async def _decide(ledger: Ledger, head: Head, write: Write, parts: tuple[Part, ...]) -> None:
     own = [part for part in parts if part in write.parts]
-    gone = own if was_given_up(head, write) else await ledger.gone(own)
+    gone = own if was_given_up(head, write) else await ledger.ended_of(own)
     if gone:
         raise TransactionsGone(write.app, write.version, gone)
     decision = decided(head, write, parts)
@@ -218,7 +218,7 @@ async def _instead(
     return write.parts if policy == "rewrite" else None
 
 
-async def _see_through(ledger: Ledger, head: Head, parts: tuple[Part, ...]) -> bool:
+async def _commit_decided(ledger: Ledger, head: Head, parts: tuple[Part, ...]) -> bool:
     outcomes = await ledger.commit(parts)
     if set(outcomes.values()) <= {Outcome.COMMITTED}:
         await _mark(ledger, head)

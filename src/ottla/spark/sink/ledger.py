@@ -126,7 +126,7 @@ class BrokerLedger:
 
     # Transactions of tasks
 
-    async def gone(self, parts: Sequence[Part]) -> list[Part]:
+    async def ended_of(self, parts: Sequence[Part]) -> list[Part]:
         found = await self._open_ones(part.prepared.transactional_id for part in parts)
         return [part for part in parts if part.prepared not in found]
 

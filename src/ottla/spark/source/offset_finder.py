@@ -59,11 +59,11 @@ class OffsetFinder:
         error; otherwise it is left out."""
         ttl_s = self._options.metadata_ttl_ms / 1000
         if must_exist or time.monotonic() - self._found_at > ttl_s or not self._partitions:
-            self._partitions = self._settled(lambda last: self._look(last, must_exist))
+            self._partitions = self._settled(lambda last: self._find_partitions(last, must_exist))
             self._found_at = time.monotonic()
         return self._partitions
 
-    def _look(self, is_last: bool, must_exist: bool) -> frozenset[TopicPartition]:
+    def _find_partitions(self, is_last: bool, must_exist: bool) -> frozenset[TopicPartition]:
         choice = self._options.topics
         topics = self._connected().topics(choice.names)
         there = {name: topic for name, topic in topics.items() if _exists(topic)}

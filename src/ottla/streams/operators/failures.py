@@ -32,11 +32,11 @@ class Guard:
             return work()
         except Exception as error:
             if not self._set_aside:
-                raise self._told(record, error) from error
+                raise self._failure_of(record, error) from error
             results.append(_letter(record, error))
             return otherwise
 
-    def _told(self, record: Record, error: Exception) -> FunctionFailed:
+    def _failure_of(self, record: Record, error: Exception) -> FunctionFailed:
         key = record.key[5:-1]
         return FunctionFailed(
             f"{MARK}{self._node}: {type(error).__name__}: {error}"

@@ -19,14 +19,14 @@ def describe(plan: Plan) -> str:
 
 
 def _lines(box: Box) -> Iterator[str]:
-    yield f"    {box.kind}: {box.name} ({_what(box)})"
+    yield f"    {box.kind}: {box.name} ({_topics_or_stores(box)})"
     if box.kind != SINK:
         yield f"      --> {_names(box.successors)}"
     if box.kind != SOURCE:
         yield f"      <-- {_names(box.predecessors)}"
 
 
-def _what(box: Box) -> str:
+def _topics_or_stores(box: Box) -> str:
     if box.kind == SOURCE:
         return f"topics: [{', '.join(box.topics)}]"
     if box.kind == SINK:

@@ -106,14 +106,14 @@ def leave(
         outbox.reply(token, refusal)
         return
     leaving = request.members
-    answers = [_let_go(group, one, outbox) for one in leaving]
+    answers = [_remove_member(group, one, outbox) for one in leaving]
     outbox.reply(token, LeaveGroupResponse(members=answers))
     gone = [one for one, answer in zip(leaving, answers, strict=True) if not answer.error_code]
     if gone and group.state is not GroupState.EMPTY:
         rebalance(group, "; ".join(map(_left, gone)), now, outbox)
 
 
-def _let_go(group: ClassicGroup, one: MemberIdentity, outbox: Outbox) -> MemberResponse:
+def _remove_member(group: ClassicGroup, one: MemberIdentity, outbox: Outbox) -> MemberResponse:
     code: ErrorCode | None = None
     member_id = one.member_id
     if member_id == NO_MEMBER_ID:

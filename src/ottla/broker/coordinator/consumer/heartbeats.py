@@ -127,7 +127,7 @@ def _take_heartbeat(
     outbox: Outbox,
 ) -> bool:
     """Store the member's data; True if its subscription has changed."""
-    told = _told(request, client)
+    told = _fields_in(request, client)
     news = {name: value for name, value in told.items() if getattr(before, name) != value}
     if news or before.member_id not in group.members:
         write_member(group, replace(before, **news), outbox)
@@ -191,7 +191,7 @@ def _owned(request: ConsumerGroupHeartbeatRequest) -> Mapping[bytes, Iterable[in
     return owned
 
 
-def _told(request: ConsumerGroupHeartbeatRequest, client: Client) -> dict[str, Any]:
+def _fields_in(request: ConsumerGroupHeartbeatRequest, client: Client) -> dict[str, Any]:
     """Return the fields that this heartbeat carries; members do not repeat unchanged ones."""
     told: dict[str, Any] = {
         "client_id": client.client_id,

@@ -61,11 +61,11 @@ def _describe(
         # Kafka has no types and no documentation for loggers, and sends these fields whether asked
         # or not.
         is_logger = resource.resource_type == ResourceType.BROKER_LOGGER
-        result.configs = [_told(entry, request, is_logger) for entry in entries]
+        result.configs = [_entry_result(entry, request, is_logger) for entry in entries]
     return result
 
 
-def _told(
+def _entry_result(
     entry: ConfigEntry, request: DescribeConfigsRequest, is_logger: bool
 ) -> DescribeConfigsResourceResult:
     synonyms = entry.synonyms if request.include_synonyms else ()

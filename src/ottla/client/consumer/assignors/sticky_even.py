@@ -62,7 +62,7 @@ class EvenAssignment:
         size = self._least
         if self._room_for_one_more() and len(owned) >= self._most:
             size = self._most
-            self._got_one_more()
+            self._count_one_more()
         elif self._room_for_one_more():
             self._level.append(member_id)
         self.given[member_id] += owned[:size]
@@ -71,7 +71,7 @@ class EvenAssignment:
     def _room_for_one_more(self) -> bool:
         return self._have_one_more < self._with_one_more
 
-    def _got_one_more(self) -> None:
+    def _count_one_more(self) -> None:
         self._have_one_more += 1
         if not self._room_for_one_more():
             self._level.clear()
@@ -85,7 +85,7 @@ class EvenAssignment:
             elif (position := self._nearest(partition, self._level, 0)) is not None:
                 self._give(partition, self._level[position])
                 del self._level[position]
-                self._got_one_more()
+                self._count_one_more()
             else:
                 yield partition
 

@@ -34,7 +34,7 @@ class Groupless:
         self.on_commit: Callable[[Offsets], None] = _nothing
         self._cluster = cluster
         self._subscriptions = subscriptions
-        self._topics = SubscribedTopics(cluster, settings, subscriptions, self._look)
+        self._topics = SubscribedTopics(cluster, settings, subscriptions, self._check_partitions)
         counted = MembershipMetrics(metrics, cluster.runtime.clock, subscriptions)
         self._announcer = Announcer(lambda: subscriptions.listener, counted)
 
@@ -44,11 +44,11 @@ class Groupless:
         if self._subscriptions.is_subscribed:
             self._topics.follow()
             self._cluster.metadata.request_refresh()
-            self._look(self._cluster.view)
+            self._check_partitions(self._cluster.view)
         else:
             self._topics.stop()
 
-    def _look(self, view: ClusterView) -> None:
+    def _check_partitions(self, view: ClusterView) -> None:
         wanted, owned = self._wanted(view), self._subscriptions.assigned
         if wanted - owned or self._unwanted():
             self.attention.request()

@@ -47,13 +47,13 @@ class Announcer:
         self._failure: BaseException | None = None
 
     async def revoked(self, partitions: Iterable[TopicPartition]) -> None:
-        await self._tell("revoked", "on_partitions_revoked", partitions)
+        await self._call_listener("revoked", "on_partitions_revoked", partitions)
 
     async def assigned(self, partitions: Iterable[TopicPartition]) -> None:
-        await self._tell("assigned", "on_partitions_assigned", partitions)
+        await self._call_listener("assigned", "on_partitions_assigned", partitions)
 
     async def lost(self, partitions: Iterable[TopicPartition]) -> None:
-        await self._tell("lost", "on_partitions_lost", partitions)
+        await self._call_listener("lost", "on_partitions_lost", partitions)
 
     def raise_failure(self) -> None:
         """Raise the listener's first exception since the last call."""
@@ -61,7 +61,9 @@ class Announcer:
         if failure is not None:
             raise failure
 
-    async def _tell(self, what: str, method: str, partitions: Iterable[TopicPartition]) -> None:
+    async def _call_listener(
+        self, what: str, method: str, partitions: Iterable[TopicPartition]
+    ) -> None:
         named = frozenset(partitions)
         log.info("partitions %s: %s", what, ", ".join(map(str, sorted(named))) or "none")
         listener = self._listener()

@@ -214,12 +214,12 @@ class ProducerBatch:
     def _finish(self) -> None:
         self.done = True
         self.data = self.writer = None
-        self._tell()
+        self._call_observers()
         self._wake()
         if self.parent is not None and all(part.done for part in self.parent.parts or ()):
             self.parent._finish()
 
-    def _tell(self) -> None:
+    def _call_observers(self) -> None:
         observers, self.observers = self.observers, None
         for index, timestamp, call in observers or ():
             outcome = self.outcome(index, timestamp)

@@ -28,7 +28,7 @@ class Losses:
         leaves = [leaf for batch in self._waiting for leaf in batch.leaves()]
         failed = [*self._before, *(leaf for leaf in leaves if leaf.error is not None)]
         if failed:
-            add_loss(error, _told(failed))
+            add_loss(error, _summary_of(failed))
 
 
 def add_loss(error: BaseException, text: str) -> None:
@@ -36,7 +36,7 @@ def add_loss(error: BaseException, text: str) -> None:
     log.warning("%s", text)
 
 
-def _told(failed: list[ProducerBatch]) -> str:
+def _summary_of(failed: list[ProducerBatch]) -> str:
     count = sum(batch.count for batch in failed)
     unclear = sum(batch.count for batch in failed if _may_have_arrived(batch))
     doubt = f" ({unclear} may have arrived)" if unclear else ""

@@ -90,7 +90,13 @@ class DirMoves:
 
     def _begin(self, partition: Partition, future: Log, target: LogDir) -> None:
         move = DirMove(
-            self._runtime, self._manager, partition, future, target, self._throttle, self._tell
+            self._runtime,
+            self._manager,
+            partition,
+            future,
+            target,
+            self._throttle,
+            self._confirm_in_turn,
         )
         self._moves[partition] = move
         self._waiting.append(move)
@@ -140,7 +146,7 @@ class DirMoves:
 
     # --- the controller -------------------------------------------------------------------------
 
-    async def _tell(self, partition: Partition, directory_id: bytes) -> bool:
+    async def _confirm_in_turn(self, partition: Partition, directory_id: bytes) -> bool:
         async with self._telling:
             return await self._confirm(partition, directory_id)
 

@@ -149,14 +149,14 @@ class ReplicaFetch(Pending):
     def overtaken(self) -> None:
         """The follower has started another fetch in the same session, so it has given up this
         one."""
-        self._let_go()
+        self._stop_waiting()
         self.resolve(FetchResponse(error_code=int(ErrorCode.INVALID_FETCH_SESSION_EPOCH)))
 
     def abandon(self) -> None:
         super().abandon()
-        self._let_go()
+        self._stop_waiting()
 
-    def _let_go(self) -> None:
+    def _stop_waiting(self) -> None:
         if self._timer is not None:
             self._timer.cancel()
         if self._session.waiting is self:
@@ -169,12 +169,12 @@ class ReplicaFetch(Pending):
         self._woken = False
         answers, hurry = self._read()
         if hurry or self._session.eager or self._size >= self._request.min_bytes:
-            self._let_go()
+            self._stop_waiting()
             self.resolve(self._respond(answers))
 
     def _finish(self) -> None:
         if not self.resolved:
-            self._let_go()
+            self._stop_waiting()
             self.resolve(self._respond(self._read()[0]))
 
     # --- reading --------------------------------------------------------------------------------

@@ -352,7 +352,7 @@ class Production:
             self._check_accepted()
             return None
         if self._unsettled is None:
-            return self._told_leaders() if self._misled else self._response
+            return self._answer_with_leaders() if self._misled else self._response
         return DelayedWrite(
             self._context.services.runtime,
             {partition: needed for partition, (needed, _) in self._unsettled.items()},
@@ -400,9 +400,9 @@ class Production:
             answer.error_code = int(error)
             answer.base_offset = -1
             self._misled = self._misled or error in WRONG_LEADER
-        return self._told_leaders() if self._misled else self._response
+        return self._answer_with_leaders() if self._misled else self._response
 
-    def _told_leaders(self) -> ProduceResponse:
+    def _answer_with_leaders(self) -> ProduceResponse:
         """Return the answer, with the leaders of the partitions that were sent to the wrong
         broker."""
         leaders: list[int] = []

@@ -273,7 +273,7 @@ class LogCleaner:
         await self._write_offsets(log.parent_directory)
         seconds = self._runtime.clock.now() - begun_s
         self.metrics.add(finished.stats, self._runtime.clock.wall_ms(), seconds)
-        _tell(chosen, finished, seconds)
+        _log_compaction(chosen, finished, seconds)
 
     def _failed(self, log: Log, failed: Failed) -> NoReturn:
         if log.failure is not None or failed.error_number in _DISK_FULL:
@@ -336,7 +336,7 @@ def _portions(logs: Iterator[Log]) -> Iterator[list[Log]]:
         yield portion
 
 
-def _tell(chosen: CleanableLog, finished: Finished, seconds: float) -> None:
+def _log_compaction(chosen: CleanableLog, finished: Finished, seconds: float) -> None:
     stats = finished.stats
     logger.info(
         "Compacted %s, dirty from offset %d to %d: %.1f MB to %.1f MB, %d records to %d, in %.1f s "

@@ -42,8 +42,11 @@ class TimedBatch(NamedTuple):
         return None if found is None else (*found, header.partition_leader_epoch)
 
     def beginning(self, first_offset: int) -> tuple[int, int, int]:
-        """What `find` cannot be before, if the batch cannot be opened: the time that its header
-        claims, and its first offset from `first_offset` on."""
+        """Return the time, offset and leader epoch to answer if the batch cannot be opened.
+
+        They are the time that its header claims, and its first offset from `first_offset` on: `find`
+        would return no earlier one.
+        """
         header = self.header
         offset = max(header.base_offset, first_offset)
         return header.max_timestamp, offset, header.partition_leader_epoch

@@ -44,8 +44,8 @@ class TimedBatch(NamedTuple):
     def beginning(self, first_offset: int) -> tuple[int, int, int]:
         """Return the time, offset and leader epoch to answer if the batch cannot be opened.
 
-        They are the time that its header claims, and its first offset from `first_offset` on: `find`
-        would return no earlier one.
+        They are the time that its header claims, and its first offset from `first_offset` on;
+        `find` would return no earlier one.
         """
         header = self.header
         offset = max(header.base_offset, first_offset)

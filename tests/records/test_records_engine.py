@@ -20,6 +20,7 @@ from ottla.records.header import read_header
 from ottla.records.payload import encode_records
 from ottla.records.pure import (
     consumer_records,
+    index_search,
     key_offsets,
     murmur2,
     record_columns,
@@ -45,6 +46,7 @@ PURE = SimpleNamespace(
     find_timestamp=record_search.find_timestamp,
     find_faults=record_search.find_faults,
     survey_records=survey_records.survey_records,
+    floor_slot=index_search.floor_slot,
 )
 ENGINES = [pytest.param(PURE, id="pure")]
 if engine.NATIVE:
@@ -428,3 +430,26 @@ def test_partitions_of_nothing_sensible_are_refused(records: Any) -> None:
     ]:
         with pytest.raises(ValueError, match=r"row|buffer"):
             records.partition_rows(*bad, 4)
+
+
+# --- the search in an offset index ----------------------------------------------------------
+
+
+@given(
+    st.lists(st.integers(0, (1 << 31) - 1), max_size=40, unique=True).map(sorted),
+    st.integers(-5, 1 << 31),
+)
+@pytest.mark.parametrize("loops", ENGINES)
+def test_the_last_entry_not_above_an_offset_is_found(
+    loops: Any, offsets: list[int], target: int
+) -> None:
+    entries = b"".join(struct.pack(">ii", offset, -1) for offset in offsets)
+    unused = memoryview(entries + bytes(64))  # an index file is larger than what it holds
+    expected = sum(offset <= target for offset in offsets) - 1
+    assert loops.floor_slot(unused, len(offsets), target) == expected
+
+
+@pytest.mark.parametrize("loops", ENGINES)
+def test_entries_that_do_not_exist_are_not_searched(loops: Any) -> None:
+    with pytest.raises(ValueError, match="3 entries in 16 bytes"):
+        loops.floor_slot(bytes(16), 3, 1)

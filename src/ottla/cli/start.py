@@ -123,13 +123,19 @@ def _pair(text: str) -> tuple[str, str]:
     return key.strip(), value
 
 
+SETTLE_AFTER_S = 1.0
+"""Settling takes a hundredth of a second, for which the first clients should not wait."""
+
+
 def _run(config: BrokerConfig, started: Callable[[Node], object]) -> int:
-    from ottla.node import run
-    from ottla.runtime.collector import settle
+    from ottla.runtime.collector import collector_paused, settle
+
+    with collector_paused():  # what is imported is no garbage
+        from ottla.node import run
 
     def started_and_settled(node: Node) -> None:
         started(node)
-        settle()
+        node.runtime.call_later(SETTLE_AFTER_S, settle)
 
     try:
         return run(config, started_and_settled)

@@ -1,4 +1,4 @@
-"""The loops over single records: compiled code if it could be built.
+"""The loops over single records and index entries: compiled code if it could be built.
 
 Each module of `native` has a counterpart of the same name in `pure` that does the same in Python,
 slower; code outside this package imports from here and does not know which one it gets.
@@ -6,6 +6,7 @@ slower; code outside this package imports from here and does not know which one 
 
 try:
     from ottla.records.native.consumer_records import consumer_records
+    from ottla.records.native.index_search import floor_slot
     from ottla.records.native.key_offsets import KeyOffsets
     from ottla.records.native.murmur2 import murmur2, partition_rows
     from ottla.records.native.record_columns import RecordColumns
@@ -15,6 +16,7 @@ try:
     from ottla.records.native.writer import PayloadWriter, record_size_max
 except ImportError:
     from ottla.records.pure.consumer_records import consumer_records
+    from ottla.records.pure.index_search import floor_slot
     from ottla.records.pure.key_offsets import KeyOffsets
     from ottla.records.pure.murmur2 import murmur2, partition_rows
     from ottla.records.pure.record_columns import RecordColumns
@@ -32,6 +34,7 @@ __all__ = [
     "copy_records",
     "find_faults",
     "find_timestamp",
+    "floor_slot",
     "murmur2",
     "partition_rows",
     "record_size_max",

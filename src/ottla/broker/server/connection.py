@@ -258,29 +258,26 @@ class Connection:
             if route.elements_max <= AT_ONCE_ELEMENTS_MAX:
                 raise BadFrame(f"a request that names too much ({error})") from None
             self._serve_large(route, correlation_id, context, frame, position)
+            return
         except MalformedMessage as error:
             raise BadFrame(f"a request that cannot be decoded ({error})") from None
-        else:
-            self._handle(route, correlation_id, context, request)
-
-    def _handle(
-        self, route: Route, correlation_id: int, context: NodeContext, request: Any
-    ) -> None:
-        large = self._server.large_requests
         try:
             if route.weighed_above is not None and weight_of(request) - 1 > route.weighed_above:
-                self._await(route, correlation_id, ClientTask(large.serve(route, context, request)))
+                work = self._server.large_requests.serve(route, context, request)
+                self._await(route, correlation_id, ClientTask(work))
                 return
             result = route.handle(context, request)
-            if type(result) is route.response_class:
-                try:
-                    chunks = route.encode(result, AT_ONCE_ELEMENTS_MAX)
-                except TooManyElements:
-                    self._await(route, correlation_id, ClientTask(large.encode(route, result)))
-                else:
-                    self._answer(route, correlation_id, chunks)
-            elif result is not None:
-                self._await(route, correlation_id, result)
+            if type(result) is not route.response_class:
+                if result is not None:
+                    self._await(route, correlation_id, result)
+                return
+            try:
+                chunks = route.encode(result, AT_ONCE_ELEMENTS_MAX)
+            except TooManyElements:
+                work = self._server.large_requests.encode(route, result)
+                self._await(route, correlation_id, ClientTask(work))
+                return
+            self._answer(route, correlation_id, chunks)
         except Exception as error:  # a handler must never take the broker down
             self._fail(route, correlation_id, error)
 

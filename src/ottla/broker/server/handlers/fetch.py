@@ -23,7 +23,7 @@ from ottla.protocol.messages.fetch import (
     NodeEndpoint,
     PartitionData,
 )
-from ottla.runtime.pace import at_once, in_slices
+from ottla.runtime.pace import in_slices
 
 if TYPE_CHECKING:
     from ottla.broker.replication.partition import Partition
@@ -67,7 +67,9 @@ def handle(context: BrokerContext, request: FetchRequest) -> FetchResponse | Pen
         session = sessions.create(by_id, wanted_count, now_s, context.caller.connection_id)
     if session is None:
         session = FetchSession(NO_SESSION, by_id, now_s)  # a session for this request only
-    sessions.update(session, request.topics, ())
+        session.update(request.topics, ())
+    else:
+        sessions.update(session, request.topics, ())
     return FetchRun(context, request, session, session.partitions.values(), full=True).start()
 
 
@@ -75,10 +77,13 @@ class FetchRun:
     """A fetch request. It reads at once and, if that is not enough, once more later."""
 
     __slots__ = (
+        "_answers",
         "_committed",
         "_context",
         "_epoch",
         "_full",
+        "_hurry",
+        "_left",
         "_request",
         "_session",
         "_size",
@@ -101,31 +106,35 @@ class FetchRun:
         self._full = full
         self._epoch = session.epoch
         self._committed = request.isolation_level == READ_COMMITTED
-        self._size = 0
+        self._answers: list[tuple[FetchPartition, PartitionData]] = []
+        self._hurry = False
+        """True if an answer, such as an error, must be sent without waiting."""
+        self._size = self._left = 0
+        """Bytes that were read, and that may still be read."""
 
     def start(self) -> FetchResponse | Pending:
         if len(self._wanted) > AT_ONCE_PARTITIONS_MAX:
             return ClientTask(self._run_in_slices())
-        answers, hurry = at_once(self._read_all())
-        if self._is_enough(hurry):
-            return self._respond(answers)
+        self._read_all()
+        if self._is_enough:
+            return self._respond()
         return self._delayed(self._read_again)
 
     async def _run_in_slices(self) -> FetchResponse:
         runtime = self._context.services.runtime
-        answers, hurry = await in_slices(runtime, self._read_all(), READS_BETWEEN_CLOCK_LOOKS)
-        if not self._is_enough(hurry):
-            if not self._has_moved_since(answers):
+        await in_slices(runtime, self._read_in_steps(), READS_BETWEEN_CLOCK_LOOKS)
+        if not self._is_enough:
+            if not self._has_moved_since():
                 await resolved(self._delayed(lambda: None))
                 if self._is_overtaken:
                     return self._overtaken()
-            answers, _ = await in_slices(runtime, self._read_all(), READS_BETWEEN_CLOCK_LOOKS)
-        return self._respond(answers)
+            await in_slices(runtime, self._read_in_steps(), READS_BETWEEN_CLOCK_LOOKS)
+        return self._respond()
 
-    def _has_moved_since(self, answers: Iterable[tuple[FetchPartition, PartitionData]]) -> bool:
+    def _has_moved_since(self) -> bool:
         """True if a partition changed after its slice was read. A fetch that begins to wait only
         now would miss that change."""
-        for wanted, answer in answers:
+        for wanted, answer in self._answers:
             partition = self._find(wanted)
             if isinstance(partition, ErrorCode):
                 return True
@@ -136,10 +145,14 @@ class FetchRun:
                 return True
         return False
 
-    def _is_enough(self, hurry: bool) -> bool:
+    @property
+    def _is_enough(self) -> bool:
         request = self._request
         return (
-            hurry or request.max_wait_ms <= 0 or self._size >= request.min_bytes or not self._wanted
+            self._hurry
+            or request.max_wait_ms <= 0
+            or self._size >= request.min_bytes
+            or not self._wanted
         )
 
     def _delayed(self, answer: Callable[[], FetchResponse | None]) -> DelayedFetch:
@@ -163,7 +176,8 @@ class FetchRun:
     def _read_again(self) -> FetchResponse:
         if self._is_overtaken:
             return self._overtaken()
-        return self._respond(at_once(self._read_all())[0])
+        self._read_all()
+        return self._respond()
 
     @property
     def _is_overtaken(self) -> bool:
@@ -177,26 +191,35 @@ class FetchRun:
 
     # --- reading --------------------------------------------------------------------------------
 
-    def _read_all(
-        self,
-    ) -> Generator[None, None, tuple[list[tuple[FetchPartition, PartitionData]], bool]]:
-        """Read every partition. Returns the answers, and whether one of them (such as an error)
-        must be sent without waiting."""
-        left = min(self._request.max_bytes, self._context.services.live_config.fetch_bytes_max)
-        self._size = 0
-        answers = []
-        hurry = False
+    def _read_all(self) -> None:
+        """Read every partition."""
+        self._begin()
         for wanted in self._wanted:
-            answer = self._read(wanted, left)
-            if answer.error_code or answer.preferred_read_replica >= 0:
-                hurry = True
-            elif answer.records:
-                size = len(answer.records)
-                self._size += size
-                left -= size
-            answers.append((wanted, answer))
+            self._read_next(wanted)
+
+    def _read_in_steps(self) -> Generator[None, None, None]:
+        """Read every partition, and pause after each."""
+        self._begin()
+        for wanted in self._wanted:
+            self._read_next(wanted)
             yield
-        return answers, hurry
+
+    def _begin(self) -> None:
+        bytes_max = self._context.services.live_config.fetch_bytes_max
+        self._left = min(self._request.max_bytes, bytes_max)
+        self._size = 0
+        self._answers = []
+        self._hurry = False
+
+    def _read_next(self, wanted: FetchPartition) -> None:
+        answer = self._read(wanted)
+        if answer.error_code or answer.preferred_read_replica >= 0:
+            self._hurry = True
+        elif answer.records:
+            size = len(answer.records)
+            self._size += size
+            self._left -= size
+        self._answers.append((wanted, answer))
 
     def _find(self, wanted: FetchPartition) -> Partition | ErrorCode:
         replicas = self._context.services.replicas
@@ -211,7 +234,7 @@ class FetchRun:
         partition = hosted.partitions.get(wanted.index)
         return replicas.not_here(hosted.id, wanted.index).code if partition is None else partition
 
-    def _read(self, wanted: FetchPartition, left: int) -> PartitionData:
+    def _read(self, wanted: FetchPartition) -> PartitionData:
         partition = self._find(wanted)
         if isinstance(partition, ErrorCode):
             return _replica_fetch.refusal(wanted.index, partition)
@@ -228,7 +251,7 @@ class FetchRun:
             stable_offset = partition.last_stable_offset
             # A response may hold one whole batch even if it exceeds the limit: a reader must always
             # make progress.
-            bytes_max, min_one = min(wanted.bytes_max, max(left, 0)), not self._size
+            bytes_max, min_one = min(wanted.bytes_max, max(self._left, 0)), not self._size
             records: FileSlice | None = None
             aborted: list[AbortedTransaction] | None = None
             if self._committed:
@@ -274,11 +297,11 @@ class FetchRun:
 
     # --- the answer -----------------------------------------------------------------------------
 
-    def _respond(self, answers: list[tuple[FetchPartition, PartitionData]]) -> FetchResponse:
+    def _respond(self) -> FetchResponse:
         session = self._session
         by_topic: dict[str | bytes, FetchableTopicResponse] = {}
         leaders: list[int] | None = None
-        for wanted, answer in answers:
+        for wanted, answer in self._answers:
             if answer.error_code in WRONG_LEADER:
                 leaders = leaders or []
                 self._tell_leader(wanted, answer, leaders)

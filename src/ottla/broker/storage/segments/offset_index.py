@@ -13,6 +13,7 @@ from typing import ClassVar
 
 from ottla.broker.storage.errors import CorruptFile
 from ottla.broker.storage.segments.mapped_index import RELATIVE_OFFSET_MAX, MappedIndex
+from ottla.records.engine import floor_slot
 
 
 class OffsetIndex(MappedIndex):
@@ -41,16 +42,7 @@ class OffsetIndex(MappedIndex):
         count = self.entries
         if not count:
             return -1
-        target = offset - self.base_offset
-        view, unpack, width = self.view(), self.ENTRY.unpack_from, self.ENTRY.size
-        low, high = -1, count - 1
-        while low < high:
-            middle = (low + high + 1) >> 1
-            if unpack(view, middle * width)[0] <= target:
-                low = middle
-            else:
-                high = middle - 1
-        return low
+        return floor_slot(self.view(), count, offset - self.base_offset)
 
     def position_from(self, position: int) -> int | None:
         """Return the position in the first entry at or after `position`."""

@@ -1,0 +1,3 @@
+from ottla.buffers import Buffer
+
+def floor_slot(entries: Buffer, count: int, target: int) -> int: ...

@@ -24,6 +24,7 @@ class MappedIndex:
     __slots__ = (
         "_disk",
         "_entries",
+        "_entries_max",
         "_mapping",
         "_reserved_bytes",
         "base_offset",
@@ -37,7 +38,8 @@ class MappedIndex:
         self._disk = disk
         self.path = path
         self.base_offset = base_offset
-        self.max_bytes = max_bytes - max_bytes % self.ENTRY.size
+        self._entries_max = max_bytes // self.ENTRY.size
+        self.max_bytes = self._entries_max * self.ENTRY.size
         self._entries = -1
         self._mapping: Mapping | None = None
         self._reserved_bytes = 0
@@ -55,7 +57,9 @@ class MappedIndex:
 
     @property
     def is_full(self) -> bool:
-        return self.entries * self.ENTRY.size >= self.max_bytes
+        # Every append asks this, so it does not go through `entries` if that is known.
+        count = self._entries
+        return (count if count >= 0 else self.entries) >= self._entries_max
 
     def create(self) -> None:
         """Create the file, empty. An existing file is overwritten."""

@@ -31,7 +31,8 @@ class TimeIndex(MappedIndex):
     def is_full(self) -> bool:
         """True if only the slot is left that is reserved for the entry added on rolling or
         closing."""
-        return (self.entries + 1) * self.ENTRY.size >= self.max_bytes
+        count = self._entries
+        return (count if count >= 0 else self.entries) + 1 >= self._entries_max
 
     @property
     def last(self) -> tuple[int, int]:

@@ -17,10 +17,10 @@ SOURCE = Path(__file__).parents[1] / "src" / "ottla"
 # From the ground up: a room may use the rooms of the floors below its own, and itself.
 FLOORS = (
     {"buffers", "counters", "durations", "lazy", "logs", "rate"},
-    {"runtime"},
+    {"runtime", "security"},
     {"config", "protocol"},
     {"records"},
-    {"network", "raft", "security"},
+    {"network", "raft"},
     {"peers"},
     {"storage"},
     {"quorum"},

@@ -1,6 +1,6 @@
 """TLS for clients: trusted authorities, the client's own certificate, and errors.
 
-The stream itself is in `tls_socket`; it works over any `Socket`.
+The stream itself is in `tls_socket`; it works over any `Socket`. `tls_material` is for nodes.
 """
 
 from __future__ import annotations
@@ -38,24 +38,24 @@ def client_context(files: TlsFiles) -> Context:
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.check_hostname = files.check_hostname
     if files.ca is not None:
-        _trust(context, files.ca)
+        trust(context, read_pem(files.ca).decode("ascii", "ignore"), files.ca)
     if files.certificate is not None:
         _present(context, files)
     return context
 
 
-def _trust(context: Context, ca: str) -> None:
-    text = _read(ca)
+def trust(context: Context, text: str, origin: str) -> None:
+    """Trust the certificates of a PEM text; `origin` is where it comes from, for the message."""
     try:
-        context.load_verify_locations(cadata=text.decode("ascii"))
-    except (ssl.SSLError, UnicodeDecodeError) as error:
-        raise BadTlsFile(f"{ca} holds no PEM certificates") from error
+        context.load_verify_locations(cadata=text)
+    except (ssl.SSLError, ValueError) as error:
+        raise BadTlsFile(f"{origin} holds no PEM certificates") from error
 
 
 def _present(context: Context, files: TlsFiles) -> None:
     assert files.certificate is not None
     for path in filter(None, (files.certificate, files.key)):
-        _read(path)
+        read_pem(path)
     try:
         # A password, even an empty one, keeps OpenSSL from asking for it at the terminal.
         context.load_cert_chain(files.certificate, files.key, files.password or "")
@@ -67,7 +67,7 @@ def _present(context: Context, files: TlsFiles) -> None:
         ) from error
 
 
-def _read(path: str) -> bytes:
+def read_pem(path: str) -> bytes:
     try:
         return Path(path).read_bytes()
     except OSError as error:

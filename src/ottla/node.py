@@ -43,6 +43,8 @@ from ottla.broker.server.server import Server
 from ottla.broker.server.services import BrokerServices, ControllerServices
 from ottla.broker.storage.log_manager import LogManager
 from ottla.config.broker import BrokerConfig
+from ottla.config.endpoints import SSL
+from ottla.config.listeners import SECURITY_PROTOCOLS
 from ottla.config.topic import TopicConfig
 from ottla.logs import get_logger
 from ottla.protocol.uuids import random_uuid
@@ -52,6 +54,7 @@ if TYPE_CHECKING:
     from ottla.broker.peers.peers import Peers
     from ottla.broker.storage.log import Log
     from ottla.config.listeners import Listener
+    from ottla.network.node_tls import ListenerTls, NodeTls
     from ottla.runtime.os_runtime import OsRuntime
     from ottla.runtime.runtime import Runtime
 
@@ -93,7 +96,9 @@ class Node:
             on_new_cluster=self._found_quorum,
         )
         self.peers: Peers = LatePeers(partial(_connected_peers, runtime))
-        self.server = Server(runtime, config, self.log_manager.file_failed)
+        self._tls: NodeTls | None = None
+        """None if no listener has TLS."""
+        self.server = Server(runtime, config, self.log_manager.file_failed, self._tls_of)
         self._reactions = Backlog(runtime, "react-to-metadata")
         self._closing: list[Callable[[], Awaitable[None] | None]] = []
         """Stops what was started: call the last one first."""
@@ -148,6 +153,10 @@ class Node:
             raise
 
     async def _start(self) -> None:
+        if self.config.tls_listeners:
+            from ottla.network.node_tls import NodeTls
+
+            self._tls = NodeTls.open(self.config)
         await self.log_manager.open()
         self._closing.append(self._close_logs)
         # Finish deletions of topics, so that nothing is left for the next start to wonder about.
@@ -181,6 +190,14 @@ class Node:
             # There are no partitions here; other files in the log dirs still need housekeeping.
             config = TopicConfig.build(self.config, {})
             await self.log_manager.load(lambda topic: config)
+
+    def _tls_of(self, listener: str) -> ListenerTls | None:
+        if self.config.protocol_of(listener) != SSL:
+            return None
+        found = None if self._tls is None else self._tls.of(listener)
+        if found is None:
+            raise OSError(f"listener {listener} has no certificate that can be used")
+        return found
 
     def _found_quorum(self, folder: str, directory_id: bytes) -> None:
         """Write the first voters, if no log dir was formatted and this is the only controller to
@@ -357,6 +374,7 @@ class Node:
                 told.name,
                 told.host or self.runtime.network.host_name(),
                 told.port or ports[told.name],
+                SECURITY_PROTOCOLS.index(self.config.protocol_of(told.name)),
             )
             for told in advertised
         )

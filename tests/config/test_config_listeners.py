@@ -45,7 +45,8 @@ def test_a_listener_is_shown_as_it_is_written() -> None:
         ("PLAINTEXT://:1,CLIENTS://:1", "a port of its own"),
         ("PLAINTEXT://10.0.0.1:1,CLIENTS://10.0.0.2:1", "a port of its own"),
         ("UNMAPPED://:1", "must have a protocol"),
-        ("SSL://:1", "SSL is not there yet"),
+        ("SASL_SSL://:1", "SASL_SSL is not there yet, only PLAINTEXT and SSL listeners"),
+        ("SSL://:1", "an SSL listener needs a private key and a certificate chain"),
     ],
 )
 def test_listeners_that_cannot_be_served_are_refused(listeners: str, part: str) -> None:
@@ -53,7 +54,9 @@ def test_listeners_that_cannot_be_served_are_refused(listeners: str, part: str) 
         BrokerConfig.parse(
             {
                 "listeners": listeners,
-                "listener.security.protocol.map": "PLAINTEXT:PLAINTEXT,CLIENTS:PLAINTEXT,SSL:SSL",
+                "listener.security.protocol.map": (
+                    "PLAINTEXT:PLAINTEXT,CLIENTS:PLAINTEXT,SSL:SSL,SASL_SSL:SASL_SSL"
+                ),
             }
         )
     assert part in str(caught.value)

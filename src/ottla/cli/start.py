@@ -157,6 +157,7 @@ def explain(error: Exception, config: BrokerConfig) -> str | None:
     from ottla.broker.metadata.replay import MetadataLogDamaged
     from ottla.broker.storage.dirs.log_dir import LogDirInUse, LogDirUnidentified
     from ottla.broker.storage.errors import CorruptFile, StorageError
+    from ottla.config.errors import ConfigError
     from ottla.protocol.errors import KafkaError
 
     if isinstance(error, gaierror):
@@ -167,7 +168,8 @@ def explain(error: Exception, config: BrokerConfig) -> str | None:
         advice = {errno.EADDRINUSE: "; is another broker running? --listener HOST:0 picks a port"}
         return f"{place}{error.strerror or error}{advice.get(error.errno or 0, '')}"
     told = (KafkaError, CorruptFile, LogDirInUse, LogDirUnidentified, StorageError)
-    if isinstance(error, (*told, Unregistrable, FeaturesUnsupported, MetadataLogDamaged)):
+    of_node = (ConfigError, Unregistrable, FeaturesUnsupported, MetadataLogDamaged)
+    if isinstance(error, (*told, *of_node)):
         return str(error)
     return None
 

@@ -5,14 +5,16 @@ from typing import Any, Final
 
 from ottla.config.cluster import Voter, parse_address, parse_voters
 from ottla.config.definitions import BROKER_KEYS
-from ottla.config.endpoints import Endpoints, resolve_endpoints
+from ottla.config.endpoints import SSL, Endpoints, resolve_endpoints
 from ottla.config.errors import ConfigError, Problem, Unknown
 from ottla.config.listeners import Listener, both_local, is_everywhere, parse_listeners
 from ottla.config.names import find_key, is_listener_key, is_plugin_key, unknown_key
 from ottla.config.rules import ALL_LOG_DIRS, broken_rules, parse_ip_overrides
 from ottla.config.synonyms import BROKER_SYNONYMS
+from ottla.config.tls import ListenerKeys, tls_settings
 from ottla.config.updates import READ_ONLY
 from ottla.config.values import IllTyped
+from ottla.runtime.tls_settings import TlsSettings
 
 # Kafka requires these from its user; a single node has defaults for them.
 _OWN_DEFAULTS: Final[dict[str, Any]] = {
@@ -70,9 +72,11 @@ class BrokerConfig:
             endpoints = resolve_endpoints(resolved, explicit)
         except ConfigError as wrong:
             raise ConfigError([*problems, *wrong.problems], places) from None
+        config = cls(explicit, resolved, endpoints)
+        problems += config.tls_problems()
         if problems:
             raise ConfigError(problems, places)
-        return cls(explicit, resolved, endpoints)
+        return config
 
     def with_dynamic(
         self, cluster_default: Mapping[str, str], per_broker: Mapping[str, str]
@@ -96,7 +100,7 @@ class BrokerConfig:
                 endpoints = resolve_endpoints(values, {**self.explicit, **_changeable(per_broker)})
             except ConfigError as wrong:
                 ignored = (*ignored, *wrong.problems)
-        return BrokerConfig(
+        config = BrokerConfig(
             self.explicit,
             values,
             endpoints,
@@ -104,6 +108,8 @@ class BrokerConfig:
             per_broker=dict(per_broker),
             ignored=ignored,
         )
+        config.ignored += tuple(config.tls_problems())
+        return config
 
     def __getitem__(self, name: str) -> Any:
         return self._values[name]
@@ -131,6 +137,30 @@ class BrokerConfig:
         opened = {*self.listeners, *self.controller_listeners}
         given = parse_listeners("listeners", self.explicit["listeners"])
         return tuple(listener for listener in given if listener not in opened)
+
+    @property
+    def tls_listeners(self) -> tuple[str, ...]:
+        """The names of the listeners with TLS."""
+        listeners = (*self.listeners, *self.controller_listeners)
+        return tuple(one.name for one in listeners if self.protocol_of(one.name) == SSL)
+
+    def protocol_of(self, listener: str) -> str:
+        """Return the security protocol of a listener, of this node or of others."""
+        return self._endpoints.protocols[listener]
+
+    def tls_of(self, listener: str) -> TlsSettings:
+        """Return the TLS settings of a listener; raises `ConfigError`."""
+        given = (self.per_broker, self.cluster_default, self.explicit)
+        return tls_settings(ListenerKeys(listener, self._values, given), is_server=True)
+
+    def tls_problems(self) -> list[Problem | Unknown]:
+        problems: dict[Problem | Unknown, None] = {}
+        for name in self.tls_listeners:
+            try:
+                self.tls_of(name)
+            except ConfigError as error:
+                problems |= dict.fromkeys(error.problems)
+        return list(problems)
 
     @property
     def controller_listeners(self) -> tuple[Listener, ...]:
@@ -276,10 +306,14 @@ def _resolved(values: dict[str, Any]) -> dict[str, Any]:
 
 def _warnings(config: BrokerConfig) -> Iterator[str]:
     unused, foreign = [], []
+    with_tls = tuple(f"listener.name.{name.lower()}.ssl." for name in config.tls_listeners)
     for name in sorted(config.explicit):
+        key = find_key(name)
+        if is_listener_key(name) and name.startswith(with_tls) and key is not None and key.used:
+            continue
         if is_plugin_key(name) or is_listener_key(name):
             foreign.append(name)
-        elif not BROKER_KEYS[name].used:
+        elif key is not None and not key.used:
             unused.append(name)
     if unused:
         yield f"These settings have no effect yet: {', '.join(unused)}"

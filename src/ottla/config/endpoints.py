@@ -1,7 +1,7 @@
 """Resolves which listeners this node serves, and what it advertises."""
 
 from collections.abc import Mapping
-from typing import Any, NamedTuple
+from typing import Any, Final, NamedTuple
 
 from ottla.config.cluster import has_other_controllers
 from ottla.config.errors import ConfigError, Problem, Unknown
@@ -15,6 +15,10 @@ from ottla.config.listeners import (
     parse_protocol_map,
 )
 
+SSL: Final = "SSL"
+SERVED_PROTOCOLS: Final = ("PLAINTEXT", SSL)
+_SERVED: Final = " and ".join(SERVED_PROTOCOLS)
+
 
 class Endpoints(NamedTuple):
     """`served` are for clients and brokers, `controllers` for nodes that talk to this
@@ -24,6 +28,8 @@ class Endpoints(NamedTuple):
     controllers: tuple[Listener, ...]
     advertised: tuple[Listener, ...]
     advertised_controllers: tuple[Listener, ...]
+    protocols: Mapping[str, str]
+    """The security protocol of each listener name, also of those of other nodes."""
 
 
 def resolve_endpoints(values: Mapping[str, Any], given: Mapping[str, str]) -> Endpoints:
@@ -39,7 +45,9 @@ def resolve_endpoints(values: Mapping[str, Any], given: Mapping[str, str]) -> En
         for conflict in listener_conflicts(listeners)
     ]
     problems += _role_problems(served, controllers, values)
-    problems += _protocol_problems(listeners, controller_names, values, given)
+    key = "listener.security.protocol.map"
+    protocols = implied_protocols(parse_protocol_map(values[key]), controller_names, key in given)
+    problems += _protocol_problems(listeners, controller_names, protocols)
     advertised = default_advertised(served)
     advertised_controllers = default_advertised(controllers)
     if (text := given.get("advertised.listeners")) is not None:
@@ -49,10 +57,10 @@ def resolve_endpoints(values: Mapping[str, Any], given: Mapping[str, str]) -> En
         own = {item.name: item for item in told if item.name in controller_names}
         advertised_controllers = tuple(own.get(c.name, c) for c in advertised_controllers)
     if served:
-        problems += _inter_broker_problems(advertised, values, given)
+        problems += _inter_broker_problems(advertised, protocols, values, given)
     if problems:
         raise ConfigError(problems)
-    return Endpoints(served, controllers, advertised, advertised_controllers)
+    return Endpoints(served, controllers, advertised, advertised_controllers, protocols)
 
 
 def _role_problems(
@@ -80,19 +88,19 @@ def _role_problems(
 def _protocol_problems(
     listeners: tuple[Listener, ...],
     controller_names: set[str],
-    values: Mapping[str, Any],
-    given: Mapping[str, str],
+    protocols: Mapping[str, str],
 ) -> list[Problem]:
-    key = "listener.security.protocol.map"
-    protocols = implied_protocols(parse_protocol_map(values[key]), controller_names, key in given)
     problems = []
     for listener in listeners:
         protocol = protocols.get(listener.name)
         if protocol is None:
-            expected = f"{listener.name} must have a protocol in {key}"
+            expected = f"{listener.name} must have a protocol in listener.security.protocol.map"
             problems.append(Problem("listeners", str(listener), expected))
-        elif protocol != "PLAINTEXT":
-            expected = f"{protocol} is not there yet, only PLAINTEXT listeners can be served"
+        elif protocol not in SERVED_PROTOCOLS:
+            expected = f"{protocol} is not there yet, only {_SERVED} listeners can be served"
+            problems.append(Problem("listeners", str(listener), expected))
+        elif protocol == SSL and listener.name in controller_names:
+            expected = "TLS is not there yet for controllers, only PLAINTEXT"
             problems.append(Problem("listeners", str(listener), expected))
     return problems
 
@@ -119,7 +127,10 @@ def _advertised_problems(
 
 
 def _inter_broker_problems(
-    advertised: tuple[Listener, ...], values: Mapping[str, Any], given: Mapping[str, str]
+    advertised: tuple[Listener, ...],
+    protocols: Mapping[str, str],
+    values: Mapping[str, Any],
+    given: Mapping[str, str],
 ) -> list[Problem]:
     name, protocol = values["inter.broker.listener.name"], values["security.inter.broker.protocol"]
     if name is not None:
@@ -129,6 +140,9 @@ def _inter_broker_problems(
         if name.upper() not in (listener.name for listener in advertised):
             known = ", ".join(listener.name for listener in advertised)
             return [Problem("inter.broker.listener.name", name, f"expected one of {known}")]
+        if protocols.get(name.upper()) == SSL:
+            expected = "TLS is not there yet between brokers, only PLAINTEXT"
+            return [Problem("inter.broker.listener.name", name, expected)]
     elif protocol != "PLAINTEXT":
         expected = f"{protocol} is not there yet, only PLAINTEXT"
         return [Problem("security.inter.broker.protocol", protocol, expected)]

@@ -16,6 +16,7 @@ _PORT_MAX: Final = 65_535
 _EVERYWHERE: Final = ("0.0.0.0", "::")
 
 SECURITY_PROTOCOLS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
+"""In the order of their numbers in the protocol."""
 
 
 class Listener(NamedTuple):

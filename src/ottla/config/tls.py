@@ -13,6 +13,10 @@ from ottla.security.principal_rules import BadRule, PrincipalRules
 _VERSIONS: Final = ("TLSv1.2", "TLSv1.3")
 _HIDDEN: Final = "[hidden]"
 _LISTENER_PREFIX: Final = "listener.name."
+_STORE_KEYS: Final = {
+    "keystore": ("ssl.keystore.type", "ssl.keystore.location", "ssl.keystore.password"),
+    "truststore": ("ssl.truststore.type", "ssl.truststore.location", "ssl.truststore.password"),
+}
 # How to write the contents of a store as PEM. OpenSSL reads PKCS12 only, keytool both.
 _AS_PEM: Final = {
     "keystore": {
@@ -117,7 +121,7 @@ def _trusted(keys: ListenerKeys) -> Pem | None:
 
 
 def _from_file(keys: ListenerKeys, store: str) -> Pem | None:
-    location = f"ssl.{store}.location"
+    _, location, _ = _STORE_KEYS[store]
     if not keys[location]:
         return None
     _check_is_pem(keys, store, inline=False)
@@ -125,7 +129,7 @@ def _from_file(keys: ListenerKeys, store: str) -> Pem | None:
 
 
 def _check_is_pem(keys: ListenerKeys, store: str, *, inline: bool) -> None:
-    kind, location, password = (f"ssl.{store}.{one}" for one in ("type", "location", "password"))
+    kind, location, password = _STORE_KEYS[store]
     given = keys[kind].upper()
     if inline and keys[location]:
         expected = "give either this file or the PEM text, not both"

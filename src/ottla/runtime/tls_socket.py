@@ -36,8 +36,25 @@ class NotTls(TlsError):
     """The peer does not use TLS."""
 
 
+class TlsBuffers:
+    """Where bytes are between a socket or a file and OpenSSL, which copies them at once: all
+    sockets of one loop may share one."""
+
+    __slots__ = ("_file", "received")
+
+    def __init__(self) -> None:
+        self.received = memoryview(bytearray(4 * RECORD_BYTES))
+        self._file: memoryview | None = None
+
+    @property
+    def file(self) -> memoryview:
+        if self._file is None:
+            self._file = memoryview(bytearray(SENT_AT_ONCE_BYTES))
+        return self._file
+
+
 class TlsSocket:
-    """The client's side. Call `handshake` before anything else."""
+    """Call `handshake`, or `advance` until it returns True, before anything else."""
 
     def __init__(
         self,
@@ -45,6 +62,9 @@ class TlsSocket:
         context: ssl.SSLContext,
         server_name: str,
         loop: asyncio.AbstractEventLoop,
+        *,
+        server_side: bool = False,
+        buffers: TlsBuffers | None = None,
     ) -> None:
         self.peer = raw.peer
         self.local = raw.local
@@ -53,9 +73,12 @@ class TlsSocket:
         self._incoming = ssl.MemoryBIO()
         self._outgoing = ssl.MemoryBIO()
         self._tls = context.wrap_bio(
-            self._incoming, self._outgoing, server_hostname=server_name or None
+            self._incoming,
+            self._outgoing,
+            server_side=server_side,
+            server_hostname=server_name or None,
         )
-        self._scratch = memoryview(bytearray(4 * RECORD_BYTES))
+        self._buffers = buffers or TlsBuffers()
         self._unsent = memoryview(b"")
         self._readable: Callable[[], None] | None = None
         self._writable: Callable[[], None] | None = None
@@ -63,18 +86,26 @@ class TlsSocket:
         self._closed = False
 
     async def handshake(self) -> None:
-        while True:
-            try:
-                self._tls.do_handshake()
-            except ssl.SSLWantReadError:
-                self._push()
-                await self._arrival()
-                continue
-            except ssl.SSLError as error:
-                self._push_last()  # tells the peer why
-                raise _in_words(error) from error
+        while not self.advance():
+            await self._arrival()
+
+    def advance(self) -> bool:
+        """Go on with the handshake, with the bytes that were received; True if it is complete."""
+        try:
+            self._tls.do_handshake()
+        except ssl.SSLWantReadError:
             self._push()
-            return
+            return False
+        except ssl.SSLError as error:
+            self._push_last()  # tells the peer why
+            raise _in_words(error) from error
+        self._push()
+        return True
+
+    @property
+    def peer_certificate(self) -> bytes | None:
+        """The certificate of the peer in DER, if it has shown one."""
+        return self._tls.getpeercert(binary_form=True)
 
     async def _arrival(self) -> None:
         """Wait for bytes from the peer, or its end."""
@@ -82,7 +113,7 @@ class TlsSocket:
         self._raw.on_readable(came.set)
         try:
             await came.wait()
-            self._pull()
+            self.receive()
         except BlockingIOError:
             pass
         finally:
@@ -100,7 +131,7 @@ class TlsSocket:
                 self._push()  # answers of TLS itself
                 if filled:
                     return filled
-                self._pull()
+                self.receive()
             except (ssl.SSLZeroReturnError, ssl.SSLEOFError):
                 return filled
             except ssl.SSLError as error:
@@ -112,10 +143,12 @@ class TlsSocket:
         self._more_inside = True
         return filled
 
-    def _pull(self) -> None:
-        count = self._raw.recv_into(self._scratch)
+    def receive(self) -> None:
+        """Take encrypted bytes from the socket, without decrypting them."""
+        received = self._buffers.received
+        count = self._raw.recv_into(received)
         if count:
-            self._incoming.write(self._scratch[:count])
+            self._incoming.write(received[:count])
         else:
             self._incoming.write_eof()
 
@@ -138,9 +171,10 @@ class TlsSocket:
     # Writing
 
     def send(self, buffers: Sequence[Buffer], more: bool = False) -> int:
-        self._push()
         if self._unsent:
-            raise BlockingIOError
+            self._push()
+            if self._unsent:
+                raise BlockingIOError
         taken = 0
         if sum(map(len, buffers)) <= RECORD_BYTES:
             buffers = [b"".join(buffers)]
@@ -148,7 +182,8 @@ class TlsSocket:
             part = memoryview(buffer)[: SENT_AT_ONCE_BYTES - taken]
             if len(part):
                 taken += self._encrypt(part)
-        self._push()
+        if not more:
+            self._push()
         return taken
 
     def _encrypt(self, part: memoryview) -> int:
@@ -161,8 +196,13 @@ class TlsSocket:
 
     def send_file(self, part: FileSlice) -> int:
         """Send a part of a file. The bytes must be read, because they have to be encrypted."""
-        count = min(part.count, SENT_AT_ONCE_BYTES)
-        return self.send([os.pread(part.file.fileno(), count, part.offset)])
+        if self._unsent:
+            self._push()
+            if self._unsent:
+                raise BlockingIOError  # before the file is read
+        wanted = self._buffers.file[: part.count]
+        count = os.preadv(part.file.fileno(), [wanted], part.offset)
+        return self.send([wanted[:count]]) if count else 0
 
     def on_writable(self, callback: Callable[[], None] | None) -> None:
         self._writable = callback

@@ -16,6 +16,8 @@ PLAIN_REQUEST_BYTES_MAX: Final = 16 * 1024 * 1024
 """The largest request without records. It is copied and decoded, which costs far more than
 receiving it."""
 REQUEST_BYTES_MIN: Final = 8
+_TLS_HANDSHAKE: Final = 0x1603
+"""The first two bytes of a TLS client: a handshake record of TLS 1.x."""
 
 
 class BadFrame(Exception):
@@ -23,6 +25,11 @@ class BadFrame(Exception):
 
 
 def bad_size(size: int, size_max: int) -> BadFrame:
+    if size >> 16 == _TLS_HANDSHAKE:
+        return BadFrame(
+            "a TLS handshake on a listener without TLS: the client's security.protocol must be "
+            "that of the listener"
+        )
     return BadFrame(
         f"a frame of {size} bytes; between {REQUEST_BYTES_MIN} and {size_max} are allowed"
     )

@@ -13,15 +13,18 @@ from ottla.broker.server.contract import BROKERS, CONTROLLERS
 from ottla.broker.server.dispatch import Dispatcher
 from ottla.broker.server.large_requests import LargeRequests
 from ottla.broker.server.limits import ConnectionLimits, total_within
+from ottla.config.endpoints import SSL
 from ottla.logs import get_logger
 from ottla.runtime.network import BufferSizes
 from ottla.runtime.pace import SLICE_S
 from ottla.security.principal import ANONYMOUS
 
 if TYPE_CHECKING:
+    from ottla.broker.server.handshakes import Handshakes
     from ottla.broker.server.services import NodeServices
     from ottla.config.broker import BrokerConfig
     from ottla.config.listeners import Listener as ListenerConfig
+    from ottla.network.node_tls import ListenerTls
     from ottla.runtime.network import Listener, Socket
     from ottla.runtime.runtime import Runtime, Timer
 
@@ -49,10 +52,13 @@ class Server:
         runtime: Runtime,
         config: BrokerConfig,
         on_file_failed: Callable[[str, OSError], object],
+        tls_of: Callable[[str], ListenerTls | None] = lambda listener: None,
     ) -> None:
-        """`on_file_failed` is called with the path of a segment file that cannot be sent."""
+        """`on_file_failed` is called with the path of a segment file that cannot be sent. `tls_of`
+        returns the TLS of a listener, or None if it has none."""
         self.runtime = runtime
         self.on_file_failed = on_file_failed
+        self._tls_of = tls_of
         self.dispatchers = {kind: Dispatcher(kind) for kind in (BROKERS, CONTROLLERS)}
         self.large_requests = LargeRequests(runtime)
         self.receive_view = memoryview(bytearray(RECEIVE_BUFFER_BYTES))
@@ -65,6 +71,8 @@ class Server:
         self._connections: dict[Connection, None] = {}
         self._connection_ids = itertools.count(NO_CONNECTION + 1)
         self._listeners: list[_Opened] = []
+        self._handshakes: dict[str, Handshakes] = {}
+        """By kind of listener, so that clients do not crowd out other nodes."""
         self._served: dict[str, _Served] = {}
         self._busy: deque[Connection] = deque()
         self._busy_is_scheduled = False
@@ -102,10 +110,11 @@ class Server:
     def listen(self, listener: ListenerConfig, kind: str = BROKERS) -> tuple[str, int]:
         """Open a listener and return the address it listens on. Connections wait until
         `start_serving`, because the port must be known before the node is ready to answer."""
+        tls = self._tls_of(listener.name)
         opened = self.runtime.network.listen(
             listener.host,
             listener.port,
-            lambda socket: self._accepted(socket, listener.name, kind),
+            lambda socket: self._accepted(socket, listener.name, kind, tls),
             backlog=self._backlog,
             buffers=self._buffers,
         )
@@ -131,17 +140,19 @@ class Server:
             if kind in self._served and not (self._accept_paused and kind == BROKERS):
                 listener.resume()
 
-    def _accepted(self, socket: Socket, listener_name: str, kind: str) -> None:
+    def _accepted(
+        self, socket: Socket, listener_name: str, kind: str, tls: ListenerTls | None
+    ) -> None:
         if kind == CONTROLLERS:
             # These are other nodes: a flood of clients must not keep them from electing a leader.
-            self._connect(socket, listener_name, kind)
+            self._begin(socket, listener_name, kind, tls)
             return
         refusal = self.limits.admit(socket.peer[0])
         if refusal is not None:
             log.warning("refusing a connection", peer=socket.peer, reason=refusal)
             socket.close()
             return
-        self._connect(socket, listener_name, kind)
+        self._begin(socket, listener_name, kind, tls)
         if self.limits.is_full and not self._accept_paused:
             log.warning("connection limit reached; new ones wait", limit=self.limits.total_max)
             self._accept_paused = True
@@ -149,11 +160,43 @@ class Server:
                 if kind == BROKERS:
                     listener.pause()
 
-    def _connect(self, socket: Socket, listener_name: str, kind: str) -> None:
-        services = self._served[kind].services
-        caller = Caller(
-            ANONYMOUS, socket.peer, listener_name, connection_id=next(self._connection_ids)
+    def _begin(
+        self, socket: Socket, listener_name: str, kind: str, tls: ListenerTls | None
+    ) -> None:
+        if tls is None:
+            caller = Caller(ANONYMOUS, socket.peer, listener_name, connection_id=self._next_id())
+            self._connect(socket, caller, kind)
+            return
+        address = socket.peer[0]
+        self._handshakes_of(kind).begin(
+            socket,
+            tls,
+            lambda secured: self._secured(secured, tls, kind),
+            lambda: self._left(kind, address),
         )
+
+    def _handshakes_of(self, kind: str) -> Handshakes:
+        if kind not in self._handshakes:
+            from ottla.broker.server.handshakes import Handshakes
+
+            self._handshakes[kind] = Handshakes(self.runtime)
+        return self._handshakes[kind]
+
+    def _secured(self, socket: Socket, tls: ListenerTls, kind: str) -> None:
+        caller = Caller(
+            ANONYMOUS,
+            socket.peer,
+            tls.name,
+            security_protocol=SSL,
+            connection_id=self._next_id(),
+        )
+        self._connect(socket, caller, kind)
+
+    def _next_id(self) -> int:
+        return next(self._connection_ids)
+
+    def _connect(self, socket: Socket, caller: Caller, kind: str) -> None:
+        services = self._served[kind].services
         connection = Connection(socket, caller, self.dispatchers[kind], services, self)
         self._connections[connection] = None
 
@@ -162,9 +205,13 @@ class Server:
         if self._connections.pop(connection, self) is self:
             return
         self._served[connection.kind].on_close(connection.caller.connection_id)
-        if connection.kind == CONTROLLERS:
+        self._left(connection.kind, connection.peer[0])
+
+    def _left(self, kind: str, address: str) -> None:
+        """Count a connection that ended."""
+        if kind == CONTROLLERS:
             return
-        self.limits.leave(connection.peer[0])
+        self.limits.leave(address)
         if self._accept_paused and not self.limits.is_full:
             self._accept_paused = False
             self._resume_listeners()
@@ -213,6 +260,8 @@ class Server:
             if one.kind == kind and name in (None, one.name):
                 one.listener.close()
                 self._listeners.remove(one)
+        if kind in self._handshakes:
+            self._handshakes[kind].close(name)
         for connection in list(self._connections):
             if connection.kind == kind and name in (None, connection.caller.listener_name):
                 connection.close("its listener is being closed")

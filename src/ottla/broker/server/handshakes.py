@@ -1,0 +1,197 @@
+"""TLS handshakes of accepted connections: few at a time, in small slices, and never for long.
+
+A handshake costs the broker most of a millisecond, and a client can begin a thousand at once. So
+all of them together get one slice of each turn of the loop. A client that goes on too slowly is
+closed, and so is the oldest one if there are too many: those that mean it are done by then.
+"""
+
+from __future__ import annotations
+
+from collections import deque
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Final
+
+from ottla.logs import get_logger
+from ottla.runtime.pace import SLICE_S
+from ottla.runtime.tls_socket import CertificateRefused, NotTls, TlsError, TlsSocket
+
+if TYPE_CHECKING:
+    from ottla.network.node_tls import ListenerTls
+    from ottla.runtime.network import Socket
+    from ottla.runtime.runtime import Runtime
+
+log = get_logger("ottla.network")
+
+HANDSHAKE_TIMEOUT_S: Final = 10.0
+HANDSHAKES_MAX: Final = 1_000
+FAILURES_LOGGED_PER_S_MAX: Final = 10
+
+# What OpenSSL says (in lower case) if the client refuses the certificate of this node.
+_REFUSED_BY_CLIENT: Final = ("alert unknown ca", "alert certificate", "alert bad certificate")
+_NO_CERTIFICATE: Final = "peer did not return a certificate"
+
+
+class Handshakes:
+    """The unfinished handshakes of one kind of listener."""
+
+    def __init__(self, runtime: Runtime) -> None:
+        self._runtime = runtime
+        self._pending: dict[Handshake, None] = {}
+        self._ready: deque[Handshake] = deque()
+        self._is_scheduled = False
+        self._log = _FailureLog(runtime)
+
+    def begin(
+        self,
+        socket: Socket,
+        listener: ListenerTls,
+        finished: Callable[[TlsSocket], object],
+        failed: Callable[[], object],
+    ) -> None:
+        """Make the handshake, then call one of the two; the socket is closed on a failure."""
+        if len(self._pending) >= HANDSHAKES_MAX:
+            oldest = next(iter(self._pending))
+            oldest.fail(f"{HANDSHAKES_MAX} later clients are in their handshake, too")
+        self._pending[Handshake(self, socket, listener, finished, failed)] = None
+
+    def advance_soon(self, handshake: Handshake) -> None:
+        self._ready.append(handshake)
+        self._schedule()
+
+    def ended(self, handshake: Handshake, failure: str | None) -> None:
+        self._pending.pop(handshake, None)
+        if failure is not None:
+            self._log.add(handshake, failure)
+
+    def close(self, listener_name: str | None = None) -> None:
+        """End the handshakes of a listener, or all of them."""
+        for handshake in list(self._pending):
+            if listener_name in (None, handshake.listener.name):
+                handshake.fail("its listener is being closed")
+
+    @property
+    def runtime(self) -> Runtime:
+        return self._runtime
+
+    def _schedule(self) -> None:
+        if self._ready and not self._is_scheduled:
+            self._is_scheduled = True
+            self._runtime.call_soon(self._advance)
+
+    def _advance(self) -> None:
+        self._is_scheduled = False
+        clock = self._runtime.clock
+        end_s = clock.now() + SLICE_S
+        try:
+            while self._ready and clock.now() < end_s:
+                self._ready.popleft().advance()
+        finally:
+            self._schedule()
+
+
+class Handshake:
+    """One client's. A silent client costs only its socket: TLS begins with its first bytes."""
+
+    __slots__ = ("_failed", "_finished", "_handshakes", "_raw", "_timer", "_tls", "listener")
+
+    def __init__(
+        self,
+        handshakes: Handshakes,
+        raw: Socket,
+        listener: ListenerTls,
+        finished: Callable[[TlsSocket], object],
+        failed: Callable[[], object],
+    ) -> None:
+        self.listener = listener
+        self._handshakes = handshakes
+        self._raw: Socket | None = raw
+        self._finished = finished
+        self._failed = failed
+        self._tls: TlsSocket | None = None
+        self._timer = handshakes.runtime.call_later(HANDSHAKE_TIMEOUT_S, self._time_out)
+        raw.on_readable(self._readable)
+
+    @property
+    def peer(self) -> tuple[str, int] | None:
+        return None if self._raw is None else self._raw.peer
+
+    def _readable(self) -> None:
+        if self._raw is not None:
+            self._raw.on_readable(None)
+            self._handshakes.advance_soon(self)
+
+    def advance(self) -> None:
+        raw = self._raw
+        if raw is None:
+            return
+        try:
+            tls = self._tls = self._tls or self.listener.accept(raw)
+            tls.receive()
+            complete = tls.advance()
+        except BlockingIOError:
+            complete = False
+        except OSError as error:
+            self.fail(_explained(error))
+            return
+        if not complete:
+            raw.on_readable(self._readable)
+            return
+        self._raw = None
+        self._timer.cancel()
+        self._handshakes.ended(self, None)
+        self._finished(tls)
+
+    def _time_out(self) -> None:
+        self.fail(f"not complete within {HANDSHAKE_TIMEOUT_S:.0f} s")
+
+    def fail(self, reason: str) -> None:
+        raw = self._raw
+        if raw is None:
+            return
+        self._handshakes.ended(self, reason)
+        self._raw = None
+        self._timer.cancel()
+        raw.close()
+        self._failed()
+
+
+class _FailureLog:
+    """Logs failures, at most so many per second: a flood must not fill the disk."""
+
+    def __init__(self, runtime: Runtime) -> None:
+        self._runtime = runtime
+        self._second = 0
+        self._logged = 0
+        self._omitted = 0
+
+    def add(self, handshake: Handshake, reason: str) -> None:
+        second = int(self._runtime.clock.now())
+        if second != self._second:
+            self._second, self._logged = second, 0
+        if self._logged >= FAILURES_LOGGED_PER_S_MAX:
+            self._omitted += 1
+            return
+        self._logged += 1
+        omitted, self._omitted = self._omitted, 0
+        more = {"not_logged_before": omitted} if omitted else {}
+        log.info(
+            "a TLS handshake failed",
+            peer=handshake.peer,
+            listener=handshake.listener.name,
+            reason=reason,
+            **more,
+        )
+
+
+def _explained(error: OSError) -> str:
+    if isinstance(error, NotTls):
+        return "the client does not speak TLS: its security.protocol must be SSL"
+    if isinstance(error, CertificateRefused):
+        return f"the client's certificate is not accepted: {error} (see ssl.truststore.location)"
+    text = str(error)
+    if isinstance(error, TlsError):
+        if _NO_CERTIFICATE in text:
+            return "the client shows no certificate, and ssl.client.auth is required"
+        if any(alert in text for alert in _REFUSED_BY_CLIENT):
+            return f"the client does not accept the certificate of this node: {text}"
+    return text

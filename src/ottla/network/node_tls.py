@@ -1,0 +1,77 @@
+"""The TLS of a node: of each listener, and of connections to other nodes by that listener."""
+
+from __future__ import annotations
+
+import asyncio
+from collections.abc import Mapping
+from typing import TYPE_CHECKING
+
+from ottla.config.errors import ConfigError, Unknown
+from ottla.runtime.tls import BadTlsFile
+from ottla.runtime.tls_material import TlsMaterial, load_material
+from ottla.runtime.tls_socket import TlsBuffers, TlsSocket
+
+if TYPE_CHECKING:
+    from ottla.config.broker import BrokerConfig
+    from ottla.runtime.network import Socket
+
+
+class ListenerTls:
+    """What a listener shows and accepts now. New connections use it; existing ones stay."""
+
+    __slots__ = ("_buffers", "material", "name")
+
+    def __init__(self, name: str, material: TlsMaterial, buffers: TlsBuffers) -> None:
+        self.name = name
+        self.material = material
+        self._buffers = buffers
+
+    def accept(self, socket: Socket) -> TlsSocket:
+        """Return the server's side of TLS over a socket, before its handshake."""
+        assert self.material.server is not None, f"{self.name} has no certificate"
+        return TlsSocket(
+            socket,
+            self.material.server,
+            "",
+            asyncio.get_running_loop(),
+            server_side=True,
+            buffers=self._buffers,
+        )
+
+
+class NodeTls:
+    def __init__(self) -> None:
+        self._listeners: dict[str, ListenerTls] = {}
+        self._buffers = TlsBuffers()
+
+    @classmethod
+    def open(cls, config: BrokerConfig) -> NodeTls:
+        """Read the files of all listeners; raises `ConfigError` with every problem."""
+        node = cls()
+        node._take(materials_of(config))
+        return node
+
+    def of(self, listener: str) -> ListenerTls | None:
+        """Return the TLS of a listener; None if it has none."""
+        return self._listeners.get(listener)
+
+    def _take(self, materials: Mapping[str, TlsMaterial]) -> None:
+        for name, material in materials.items():
+            if name in self._listeners:
+                self._listeners[name].material = material
+            else:
+                self._listeners[name] = ListenerTls(name, material, self._buffers)
+
+
+def materials_of(config: BrokerConfig) -> dict[str, TlsMaterial]:
+    """Read the files that the settings name; raises `ConfigError` with every problem."""
+    materials = {}
+    problems: list[Unknown] = []
+    for name in config.tls_listeners:
+        try:
+            materials[name] = load_material(config.tls_of(name))
+        except BadTlsFile as error:
+            problems.append(Unknown("ssl.keystore.location", None, str(error)))
+    if problems:
+        raise ConfigError(list(dict.fromkeys(problems)))
+    return materials

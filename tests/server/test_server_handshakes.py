@@ -1,0 +1,210 @@
+"""TLS handshakes: those that fail, stall or come by the thousand are bounded and hurt no others."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+import logging
+import socket
+import ssl
+from collections.abc import AsyncIterator, Callable
+from pathlib import Path
+
+import pytest
+from bench.brokers import HOST
+
+from ottla.broker.server import handshakes as module
+from ottla.broker.server.handshakes import Handshakes
+from ottla.network.node_tls import ListenerTls
+from ottla.runtime.network import Socket
+from ottla.runtime.os_runtime import OsRuntime, run
+from ottla.runtime.tls_material import load_material
+from ottla.runtime.tls_settings import Pem, TlsSettings
+from ottla.runtime.tls_socket import TlsBuffers
+from tls_broker import TlsFolder
+from tls_files import Authority
+
+
+@pytest.fixture(scope="module")
+def files(tmp_path_factory: pytest.TempPathFactory) -> TlsFolder:
+    return TlsFolder(tmp_path_factory.mktemp("tls"))
+
+
+class Gate:
+    """A listener whose clients only shake hands."""
+
+    def __init__(self, runtime: OsRuntime, files: TlsFolder, client_auth: str = "none") -> None:
+        settings = TlsSettings(
+            Pem("ssl.keystore.location", path=str(files.broker_store)),
+            "",
+            "ssl.key.password",
+            Pem("ssl.truststore.location", path=files.ca),
+            client_auth,
+        )
+        self.tls = ListenerTls("SSL", load_material(settings), TlsBuffers())
+        self.handshakes = Handshakes(runtime)
+        self.secured: list[Socket] = []
+        self.failed = 0
+        self.listener = runtime.network.listen(HOST, 0, self._accepted, backlog=2_000)
+
+    def _accepted(self, raw: Socket) -> None:
+        self.handshakes.begin(raw, self.tls, self.secured.append, self._count_failure)
+
+    def _count_failure(self) -> None:
+        self.failed += 1
+
+    async def client(self, context: ssl.SSLContext) -> ssl.SSLSocket:
+        """In a thread: unlike those of asyncio, such a client says why it refuses a certificate."""
+
+        def connect() -> ssl.SSLSocket:
+            return context.wrap_socket(self.silent(), server_hostname=HOST)
+
+        return await asyncio.to_thread(connect)
+
+    def silent(self) -> socket.socket:
+        return socket.create_connection(self.listener.address, timeout=20)
+
+    def close(self) -> None:
+        self.listener.close()
+        self.handshakes.close()
+        for one in self.secured:
+            one.close()
+
+
+@contextlib.asynccontextmanager
+async def open_gate(
+    runtime: OsRuntime, files: TlsFolder, client_auth: str = "none"
+) -> AsyncIterator[Gate]:
+    gate = Gate(runtime, files, client_auth)
+    try:
+        yield gate
+    finally:
+        gate.close()
+
+
+async def eventually(holds: Callable[[], bool]) -> None:
+    async with asyncio.timeout(30):
+        while not holds():
+            await asyncio.sleep(0.01)
+
+
+def reasons(caplog: pytest.LogCaptureFixture) -> list[str]:
+    return [
+        str(getattr(record, "fields", {}).get("reason", record.getMessage()))
+        for record in caplog.records
+        if "handshake failed" in record.getMessage()
+    ]
+
+
+def test_a_handshake_that_stalls_is_ended_in_time(
+    files: TlsFolder, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "HANDSHAKE_TIMEOUT_S", 0.2)
+
+    async def main(runtime: OsRuntime) -> None:
+        async with open_gate(runtime, files) as gate:
+            silent, started = gate.silent(), gate.silent()
+            with silent, started:
+                started.sendall(b"\x16\x03\x01\x02\x00\x01")
+                await eventually(lambda: gate.failed == 2)
+                assert silent.recv(1) == b""
+
+    with caplog.at_level(logging.INFO, "ottla.network"):
+        run(main)
+    assert len(reasons(caplog)) == 2
+
+
+def test_what_is_no_handshake_is_refused_at_once_with_the_reason(
+    files: TlsFolder, caplog: pytest.LogCaptureFixture
+) -> None:
+    kafka = bytes.fromhex("0000001a 0012 0003 00000007 0004 77697265 00 0577697265 0231 00")
+    attempts = [kafka, b"GET / HTTP/1.1\r\n\r\n", b"\x00" * 64, b"\xff" * 4096]
+
+    async def main(runtime: OsRuntime) -> None:
+        async with open_gate(runtime, files) as gate:
+            for number, data in enumerate(attempts, 1):
+                with gate.silent() as peer:
+                    peer.sendall(data)
+                    await eventually(lambda count=number: gate.failed == count)  # type: ignore[misc]
+            with gate.silent():
+                pass  # hangs up
+            await eventually(lambda: gate.failed == len(attempts) + 1)
+
+    with caplog.at_level(logging.INFO, "ottla.network"):
+        run(main)
+    said = reasons(caplog)
+    assert len(said) == len(attempts) + 1
+    assert "the client does not speak TLS: its security.protocol must be SSL" in said[0]
+    assert "does not speak TLS" in said[1]
+    assert "closed by the peer" in said[-1]
+
+
+def test_a_client_that_is_refused_or_refuses_is_named_with_the_reason(
+    files: TlsFolder, caplog: pytest.LogCaptureFixture, tmp_path: Path
+) -> None:
+    stranger = Authority(tmp_path / "stranger", "stranger")
+    theirs = stranger.sign("theirs")
+    with_theirs = files.client_context()
+    with_theirs.load_cert_chain(theirs.certificate, theirs.key)
+    old = files.client_context(shows_certificate=True)
+    with pytest.warns(DeprecationWarning):
+        old.minimum_version = old.maximum_version = ssl.TLSVersion.TLSv1_1
+    old.set_ciphers("ALL:@SECLEVEL=0")
+    distrusting = ssl.create_default_context(cafile=str(stranger.certificate))
+    contexts = [files.client_context(), with_theirs, old, distrusting]
+
+    async def main(runtime: OsRuntime) -> None:
+        async with open_gate(runtime, files, "required") as gate:
+            for number, context in enumerate(contexts, 1):
+                with contextlib.suppress(OSError):
+                    client = await gate.client(context)
+                    client.close()
+                await eventually(lambda count=number: gate.failed == count)  # type: ignore[misc]
+            client = await gate.client(files.client_context(shows_certificate=True))
+            await eventually(lambda: len(gate.secured) == 1)
+            client.close()
+
+    with caplog.at_level(logging.INFO, "ottla.network"):
+        run(main)
+    no_certificate, stranger_said, old_said, distrust_said = reasons(caplog)
+    assert "shows no certificate, and ssl.client.auth is required" in no_certificate
+    assert "certificate is not accepted" in stranger_said
+    assert "unsupported protocol" in old_said
+    assert "does not accept the certificate of this node" in distrust_said
+
+
+def test_the_oldest_of_too_many_unfinished_handshakes_makes_room(
+    files: TlsFolder, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(module, "HANDSHAKES_MAX", 20)
+
+    async def main(runtime: OsRuntime) -> None:
+        async with open_gate(runtime, files) as gate:
+            idle = [gate.silent() for _ in range(50)]
+            await eventually(lambda: gate.failed == 30)
+            client = await gate.client(files.client_context())
+            await eventually(lambda: len(gate.secured) == 1)
+            client.close()
+            for one in idle:
+                one.close()
+
+    run(main)
+
+
+def test_failures_are_logged_at_a_bounded_rate(
+    files: TlsFolder, caplog: pytest.LogCaptureFixture
+) -> None:
+    async def main(runtime: OsRuntime) -> None:
+        async with open_gate(runtime, files) as gate:
+            for number in range(200):
+                with gate.silent() as peer:
+                    peer.sendall(b"\xff" * 16)
+                    await eventually(lambda count=number + 1: gate.failed == count)  # type: ignore[misc]
+
+    loop_time = asyncio.new_event_loop()
+    began = loop_time.time()
+    with caplog.at_level(logging.INFO, "ottla.network"):
+        run(main)
+    seconds = int(loop_time.time() - began) + 2
+    loop_time.close()
+    assert len(reasons(caplog)) <= seconds * module.FAILURES_LOGGED_PER_S_MAX

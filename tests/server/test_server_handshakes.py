@@ -8,6 +8,7 @@ import logging
 import socket
 import ssl
 from collections.abc import AsyncIterator, Callable
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -15,7 +16,7 @@ from bench.brokers import HOST
 
 from ottla.broker.server import handshakes as module
 from ottla.broker.server.handshakes import Handshakes
-from ottla.network.node_tls import ListenerTls
+from ottla.network.node_tls import ListenerTls, NoPrincipal
 from ottla.runtime.network import Socket
 from ottla.runtime.os_runtime import OsRuntime, run
 from ottla.runtime.tls_material import load_material
@@ -84,7 +85,7 @@ async def open_gate(
 
 async def eventually(holds: Callable[[], bool]) -> None:
     async with asyncio.timeout(30):
-        while not holds():
+        while not holds():  # noqa: ASYNC110
             await asyncio.sleep(0.01)
 
 
@@ -147,7 +148,7 @@ def test_a_client_that_is_refused_or_refuses_is_named_with_the_reason(
     with_theirs = files.client_context()
     with_theirs.load_cert_chain(theirs.certificate, theirs.key)
     old = files.client_context(shows_certificate=True)
-    with pytest.warns(DeprecationWarning):
+    with pytest.warns(DeprecationWarning, match="TLSv1_1"):
         old.minimum_version = old.maximum_version = ssl.TLSVersion.TLSv1_1
     old.set_ciphers("ALL:@SECLEVEL=0")
     distrusting = ssl.create_default_context(cafile=str(stranger.certificate))
@@ -189,6 +190,33 @@ def test_the_oldest_of_too_many_unfinished_handshakes_makes_room(
                 one.close()
 
     run(main)
+
+
+def test_a_client_is_named_by_its_certificate_and_the_rules(files: TlsFolder) -> None:
+    async def main(runtime: OsRuntime) -> list[str]:
+        async with open_gate(runtime, files, "requested") as gate:
+            named = []
+            for rules, shows in (
+                ("DEFAULT", False),
+                ("DEFAULT", True),
+                ("RULE:^CN=(.*)$/$1@tls/U", True),
+                ("RULE:^CN=nobody$/x/", True),
+            ):
+                settings = replace(gate.tls.material.settings, principal_rules=rules)
+                gate.tls.material = replace(gate.tls.material, settings=settings)
+                count = len(gate.secured)
+                client = await gate.client(files.client_context(shows_certificate=shows))
+                await eventually(lambda before=count: len(gate.secured) > before)  # type: ignore[misc]
+                try:
+                    named.append(str(gate.tls.principal_of(gate.secured[-1])))  # type: ignore[arg-type]
+                except NoPrincipal as error:
+                    named.append(str(error))
+                client.close()
+            return named
+
+    *named, refused = run(main)
+    assert named == ["User:ANONYMOUS", "User:CN=client", "User:CLIENT@TLS"]
+    assert refused == "no rule of ssl.principal.mapping.rules matches CN=client"
 
 
 def test_failures_are_logged_at_a_bounded_rate(

@@ -151,6 +151,7 @@ USED: Final = frozenset(
         "ssl.keystore.location",
         "ssl.keystore.password",
         "ssl.keystore.type",
+        "ssl.principal.mapping.rules",
         "ssl.truststore.certificates",
         "ssl.truststore.location",
         "ssl.truststore.password",

@@ -10,21 +10,48 @@ from ottla.config.errors import ConfigError, Unknown
 from ottla.runtime.tls import BadTlsFile
 from ottla.runtime.tls_material import TlsMaterial, load_material
 from ottla.runtime.tls_socket import TlsBuffers, TlsSocket
+from ottla.security.certificates import BadCertificate, java_name, parse_certificate
+from ottla.security.principal import ANONYMOUS, USER_TYPE, KafkaPrincipal
+from ottla.security.principal_rules import NoRuleMatches, PrincipalRules
 
 if TYPE_CHECKING:
     from ottla.config.broker import BrokerConfig
     from ottla.runtime.network import Socket
 
 
+class NoPrincipal(Exception):
+    """The certificate of a client gives it no name."""
+
+
 class ListenerTls:
     """What a listener shows and accepts now. New connections use it; existing ones stay."""
 
-    __slots__ = ("_buffers", "material", "name")
+    __slots__ = ("_buffers", "_material", "_rules", "name")
 
     def __init__(self, name: str, material: TlsMaterial, buffers: TlsBuffers) -> None:
         self.name = name
-        self.material = material
         self._buffers = buffers
+        self.material = material
+
+    @property
+    def material(self) -> TlsMaterial:
+        return self._material
+
+    @material.setter
+    def material(self, material: TlsMaterial) -> None:
+        self._material = material
+        self._rules = PrincipalRules.parse(material.settings.principal_rules)
+
+    def principal_of(self, socket: TlsSocket) -> KafkaPrincipal:
+        """Return who the client is, by its certificate; raises `NoPrincipal`."""
+        certificate = socket.peer_certificate
+        if certificate is None:
+            return ANONYMOUS
+        try:
+            subject = java_name(parse_certificate(certificate).subject)
+            return KafkaPrincipal(USER_TYPE, self._rules.name_of(subject))
+        except (BadCertificate, NoRuleMatches) as error:
+            raise NoPrincipal(str(error)) from error
 
     def accept(self, socket: Socket) -> TlsSocket:
         """Return the server's side of TLS over a socket, before its handshake."""

@@ -27,6 +27,7 @@ if TYPE_CHECKING:
     from ottla.network.node_tls import ListenerTls
     from ottla.runtime.network import Listener, Socket
     from ottla.runtime.runtime import Runtime, Timer
+    from ottla.runtime.tls_socket import TlsSocket
 
 log = get_logger("ottla.network")
 
@@ -182,9 +183,18 @@ class Server:
             self._handshakes[kind] = Handshakes(self.runtime)
         return self._handshakes[kind]
 
-    def _secured(self, socket: Socket, tls: ListenerTls, kind: str) -> None:
+    def _secured(self, socket: TlsSocket, tls: ListenerTls, kind: str) -> None:
+        from ottla.network.node_tls import NoPrincipal
+
+        try:
+            principal = tls.principal_of(socket)
+        except NoPrincipal as error:
+            log.info("refusing a client", peer=socket.peer, listener=tls.name, reason=str(error))
+            socket.close()
+            self._left(kind, socket.peer[0])
+            return
         caller = Caller(
-            ANONYMOUS,
+            principal,
             socket.peer,
             tls.name,
             security_protocol=SSL,

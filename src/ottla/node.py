@@ -95,7 +95,13 @@ class Node:
             on_dir_failed=self._dir_failed,
             on_new_cluster=self._found_quorum,
         )
-        self.peers: Peers = LatePeers(partial(_connected_peers, runtime))
+        names = config.inter_broker_listener_name, config.controller_listener_name
+        brokers, controllers = (partial(self._connected_peers, name) for name in names)
+        self.peers: Peers = LatePeers(brokers)
+        self._controller_peers: Peers = self.peers
+        """Those of brokers, unless only one of the two has TLS or each its own."""
+        if names[0] != names[1] and SSL in map(config.protocol_of, names):
+            self._controller_peers = LatePeers(controllers)
         self._tls: NodeTls | None = None
         """None if no listener has TLS."""
         self.server = Server(runtime, config, self.log_manager.file_failed, self._tls_of)
@@ -161,13 +167,13 @@ class Node:
         self._closing.append(self._close_logs)
         # Finish deletions of topics, so that nothing is left for the next start to wonder about.
         self._closing.append(self._reactions.finished)
-        self._closing += [self.peers.close, self.server.close]
+        self._closing += [self.peers.close, self._controller_peers.close, self.server.close]
         metadata = await self._open_metadata()
         local = self._start_controller(metadata) if self.config.is_controller else None
         link = ControllerLink(
             self.runtime,
             metadata,
-            self.peers,
+            self._controller_peers,
             None if local is None else local.ask_for_node,
             timeout_ms=self.config["request.timeout.ms"],
         )
@@ -199,6 +205,14 @@ class Node:
             raise OSError(f"listener {listener} has no certificate that can be used")
         return found
 
+    def _connected_peers(self, listener: str) -> Peers:
+        """Return the nodes that this one reaches by their listeners of this name."""
+        from ottla.broker.peers.connected import ConnectedPeers
+
+        if self._tls is None or self.config.protocol_of(listener) != SSL:
+            return ConnectedPeers(self.runtime)
+        return ConnectedPeers(self.runtime, security=partial(self._tls.security_of, listener))
+
     def _found_quorum(self, folder: str, directory_id: bytes) -> None:
         """Write the first voters, if no log dir was formatted and this is the only controller to
         ask."""
@@ -227,7 +241,7 @@ class Node:
             clean=self.log_manager.dirs.was_clean(config.metadata_log_dir),
             on_failure=self._metadata_failed,
             directory_id=self.log_manager.dirs.directory_id(config.metadata_log_dir),
-            peers=self.peers,
+            peers=self._controller_peers,
             endpoints=self.controller_endpoints,
         )
         self._metadata.set_result(metadata)
@@ -503,12 +517,6 @@ class Broker:
 
     def _report_cordoned(self) -> None:
         self.lifecycle.cordon(self.services.log_manager.dirs.cordoned_ids())
-
-
-def _connected_peers(runtime: Runtime) -> Peers:
-    from ottla.broker.peers.connected import ConnectedPeers
-
-    return ConnectedPeers(runtime)
 
 
 def _controllers(config: BrokerConfig) -> str:

@@ -126,10 +126,12 @@ def test_a_node_with_nothing_but_controller_listeners_is_refused() -> None:
         BrokerConfig.parse({"controller.listener.names": "PLAINTEXT"})
 
 
-def test_the_listener_between_brokers_must_exist_and_be_plain() -> None:
+def test_the_listener_between_brokers_must_exist() -> None:
     with pytest.raises(ConfigError, match="expected one of PLAINTEXT"):
         BrokerConfig.parse({"inter.broker.listener.name": "INTERNAL"})
     with pytest.raises(ConfigError, match="not there yet"):
+        BrokerConfig.parse({"security.inter.broker.protocol": "SASL_SSL"})
+    with pytest.raises(ConfigError, match="no listener has this name"):
         BrokerConfig.parse({"security.inter.broker.protocol": "SSL"})
     with pytest.raises(ConfigError, match="cannot be set with"):
         BrokerConfig.parse(

@@ -140,18 +140,29 @@ class BrokerConfig:
 
     @property
     def tls_listeners(self) -> tuple[str, ...]:
-        """The names of the listeners with TLS."""
-        listeners = (*self.listeners, *self.controller_listeners)
-        return tuple(one.name for one in listeners if self.protocol_of(one.name) == SSL)
+        """The names of the listeners with TLS: those of this node, and the one by which it reaches
+        controllers."""
+        names = [*self._own_listeners, self.controller_listener_name]
+        return tuple(name for name in dict.fromkeys(names) if self.protocol_of(name) == SSL)
+
+    @property
+    def _own_listeners(self) -> tuple[str, ...]:
+        return tuple(one.name for one in (*self.listeners, *self.controller_listeners))
+
+    @property
+    def controller_listener_name(self) -> str:
+        """The listener by which nodes reach controllers; empty if none is named."""
+        return next((name.upper() for name in self._values["controller.listener.names"]), "")
 
     def protocol_of(self, listener: str) -> str:
         """Return the security protocol of a listener, of this node or of others."""
-        return self._endpoints.protocols[listener]
+        return self._endpoints.protocols.get(listener, "PLAINTEXT")
 
     def tls_of(self, listener: str) -> TlsSettings:
         """Return the TLS settings of a listener; raises `ConfigError`."""
         given = (self.per_broker, self.cluster_default, self.explicit)
-        return tls_settings(ListenerKeys(listener, self._values, given), is_server=True)
+        keys = ListenerKeys(listener, self._values, given)
+        return tls_settings(keys, is_server=listener in self._own_listeners)
 
     def tls_problems(self) -> list[Problem | Unknown]:
         problems: dict[Problem | Unknown, None] = {}

@@ -47,7 +47,8 @@ def resolve_endpoints(values: Mapping[str, Any], given: Mapping[str, str]) -> En
     problems += _role_problems(served, controllers, values)
     key = "listener.security.protocol.map"
     protocols = implied_protocols(parse_protocol_map(values[key]), controller_names, key in given)
-    problems += _protocol_problems(listeners, controller_names, protocols)
+    problems += _protocol_problems(listeners, protocols)
+    problems += _other_controllers_problems(controller_names, protocols)
     advertised = default_advertised(served)
     advertised_controllers = default_advertised(controllers)
     if (text := given.get("advertised.listeners")) is not None:
@@ -57,7 +58,7 @@ def resolve_endpoints(values: Mapping[str, Any], given: Mapping[str, str]) -> En
         own = {item.name: item for item in told if item.name in controller_names}
         advertised_controllers = tuple(own.get(c.name, c) for c in advertised_controllers)
     if served:
-        problems += _inter_broker_problems(advertised, protocols, values, given)
+        problems += _inter_broker_problems(advertised, values, given)
     if problems:
         raise ConfigError(problems)
     return Endpoints(served, controllers, advertised, advertised_controllers, protocols)
@@ -87,7 +88,6 @@ def _role_problems(
 
 def _protocol_problems(
     listeners: tuple[Listener, ...],
-    controller_names: set[str],
     protocols: Mapping[str, str],
 ) -> list[Problem]:
     problems = []
@@ -99,10 +99,18 @@ def _protocol_problems(
         elif protocol not in SERVED_PROTOCOLS:
             expected = f"{protocol} is not there yet, only {_SERVED} listeners can be served"
             problems.append(Problem("listeners", str(listener), expected))
-        elif protocol == SSL and listener.name in controller_names:
-            expected = "TLS is not there yet for controllers, only PLAINTEXT"
-            problems.append(Problem("listeners", str(listener), expected))
     return problems
+
+
+def _other_controllers_problems(
+    controller_names: set[str], protocols: Mapping[str, str]
+) -> list[Problem]:
+    """Check that this node can connect to the controllers."""
+    return [
+        Problem("controller.listener.names", name, f"{protocol} is not there yet, only {_SERVED}")
+        for name in sorted(controller_names)
+        if (protocol := protocols.get(name, "PLAINTEXT")) not in SERVED_PROTOCOLS
+    ]
 
 
 def _advertised_problems(
@@ -127,10 +135,7 @@ def _advertised_problems(
 
 
 def _inter_broker_problems(
-    advertised: tuple[Listener, ...],
-    protocols: Mapping[str, str],
-    values: Mapping[str, Any],
-    given: Mapping[str, str],
+    advertised: tuple[Listener, ...], values: Mapping[str, Any], given: Mapping[str, str]
 ) -> list[Problem]:
     name, protocol = values["inter.broker.listener.name"], values["security.inter.broker.protocol"]
     if name is not None:
@@ -140,10 +145,10 @@ def _inter_broker_problems(
         if name.upper() not in (listener.name for listener in advertised):
             known = ", ".join(listener.name for listener in advertised)
             return [Problem("inter.broker.listener.name", name, f"expected one of {known}")]
-        if protocols.get(name.upper()) == SSL:
-            expected = "TLS is not there yet between brokers, only PLAINTEXT"
-            return [Problem("inter.broker.listener.name", name, expected)]
-    elif protocol != "PLAINTEXT":
-        expected = f"{protocol} is not there yet, only PLAINTEXT"
+    elif protocol not in SERVED_PROTOCOLS:
+        expected = f"{protocol} is not there yet, only {_SERVED}"
+        return [Problem("security.inter.broker.protocol", protocol, expected)]
+    elif protocol == SSL and SSL not in (listener.name for listener in advertised):
+        expected = "no listener has this name: name one in inter.broker.listener.name instead"
         return [Problem("security.inter.broker.protocol", protocol, expected)]
     return []

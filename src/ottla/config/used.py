@@ -145,6 +145,7 @@ USED: Final = frozenset(
         "ssl.cipher.suites",
         "ssl.client.auth",
         "ssl.enabled.protocols",
+        "ssl.endpoint.identification.algorithm",
         "ssl.key.password",
         "ssl.keystore.certificate.chain",
         "ssl.keystore.key",

@@ -7,8 +7,9 @@ from collections.abc import Mapping
 from typing import TYPE_CHECKING
 
 from ottla.config.errors import ConfigError, Unknown
+from ottla.network.security import Security
 from ottla.runtime.tls import BadTlsFile
-from ottla.runtime.tls_material import TlsMaterial, load_material
+from ottla.runtime.tls_material import TlsMaterial, check_trusts_itself, load_material
 from ottla.runtime.tls_socket import TlsBuffers, TlsSocket
 from ottla.security.certificates import BadCertificate, java_name, parse_certificate
 from ottla.security.principal import ANONYMOUS, USER_TYPE, KafkaPrincipal
@@ -78,6 +79,11 @@ class NodeTls:
         node._take(materials_of(config))
         return node
 
+    def security_of(self, listener: str) -> Security:
+        """Return what connections to other nodes by this listener use now."""
+        material = self._listeners[listener].material
+        return Security(material.client, trust_setting="ssl.truststore.location")
+
     def of(self, listener: str) -> ListenerTls | None:
         """Return the TLS of a listener; None if it has none."""
         return self._listeners.get(listener)
@@ -96,7 +102,9 @@ def materials_of(config: BrokerConfig) -> dict[str, TlsMaterial]:
     problems: list[Unknown] = []
     for name in config.tls_listeners:
         try:
-            materials[name] = load_material(config.tls_of(name))
+            materials[name] = material = load_material(config.tls_of(name))
+            if name in (config.inter_broker_listener_name, config.controller_listener_name):
+                check_trusts_itself(material)
         except BadTlsFile as error:
             problems.append(Unknown("ssl.keystore.location", None, str(error)))
     if problems:

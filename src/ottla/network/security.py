@@ -20,6 +20,8 @@ class Security:
     context: Context | None = None
     mechanism: str = ""
     begin_sign_in: BeginSignIn | None = None
+    trust_setting: str = "ssl_cafile"
+    """The setting that says whom to trust, for messages."""
 
     async def secured(self, socket: Socket, address: Address) -> Socket:
         if self.context is None:
@@ -29,7 +31,7 @@ class Security:
         try:
             return await start_tls(socket, self.context, address[0])
         except TlsError as error:
-            raise TlsFailed(address, explained(error)) from error
+            raise TlsFailed(address, explained(error, self.trust_setting)) from error
         except ConnectionError as error:
             cause = f"{reason_of(error)}; a plaintext listener does so: is security_protocol right?"
             raise Unreachable(address, cause) from error
@@ -48,9 +50,11 @@ class Security:
         return "a listener that wants SASL does so: is security_protocol right?"
 
 
-def explained(error: TlsError) -> str:
+def explained(error: TlsError, trust_setting: str = "ssl_cafile") -> str:
     if isinstance(error, CertificateRefused):
-        return f"the broker's certificate is not accepted: {error}; ssl_cafile says whom to trust"
+        return (
+            f"the broker's certificate is not accepted: {error}; {trust_setting} says whom to trust"
+        )
     if isinstance(error, NotTls):
         return f"{error}; is security_protocol right?"
     return f"the peer says: {error}"

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 from ottla.broker.peers.peers import PeerError
@@ -36,8 +36,13 @@ class ConnectedPeers:
     """The nodes that this one sends requests to. Use it from the loop it was created in."""
 
     def __init__(
-        self, runtime: Runtime, *, client_id: str = "ottla", security: Security = PLAINTEXT
+        self,
+        runtime: Runtime,
+        *,
+        client_id: str = "ottla",
+        security: Callable[[], Security] = lambda: PLAINTEXT,
     ) -> None:
+        """`security` is asked for each new connection: certificates are renewed."""
         self._runtime = runtime
         self._client_id = client_id
         self._security = security
@@ -112,7 +117,11 @@ class _Letter(NamedTuple):
 
 class _Lane:
     def __init__(
-        self, runtime: Runtime, address: Address, client_id: str, security: Security
+        self,
+        runtime: Runtime,
+        address: Address,
+        client_id: str,
+        security: Callable[[], Security],
     ) -> None:
         self._runtime = runtime
         self._address = address
@@ -170,7 +179,7 @@ class _Lane:
                 self._address,
                 client_id=self._client_id,
                 connect_timeout_ms=timeout_ms,
-                security=self._security,
+                security=self._security(),
                 in_flight_max=UNANSWERED_MAX,
             )
         except (ClientError, KafkaError) as error:

@@ -72,7 +72,8 @@ def must_open(header: BatchHeader, batch: Buffer, rules: ProduceRules, now_ms: i
     if needs_rewrite(header, rules) or header[BATCH_LENGTH] > SURVEYED_BYTES_MAX:
         return True
     if NATIVE and not header[ATTRIBUTES] & CODEC_MASK:
-        payload = memoryview(batch)[HEADER_SIZE : LOG_OVERHEAD + header[BATCH_LENGTH]]
+        view = batch if type(batch) is memoryview else memoryview(batch)
+        payload = view[HEADER_SIZE : LOG_OVERHEAD + header[BATCH_LENGTH]]
         found = survey_records(payload, header[RECORD_COUNT], header[BASE_TIMESTAMP])
         return not (is_as_claimed(header, found, rules) and obeys(found, rules, now_ms))
     if rules.reads_records:

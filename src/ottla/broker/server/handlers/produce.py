@@ -32,8 +32,14 @@ from ottla.protocol.messages.produce import (
     TopicProduceResponse,
 )
 from ottla.records.errors import InvalidBatch, OpensTooLarge
-from ottla.records.header import TRANSACTIONAL_BIT, BatchHeader, read_header
-from ottla.records.header_fields import ATTRIBUTES, BASE_SEQUENCE, PRODUCER_EPOCH, PRODUCER_ID
+from ottla.records.header import LOG_OVERHEAD, TRANSACTIONAL_BIT, BatchHeader, read_header
+from ottla.records.header_fields import (
+    ATTRIBUTES,
+    BASE_SEQUENCE,
+    BATCH_LENGTH,
+    PRODUCER_EPOCH,
+    PRODUCER_ID,
+)
 from ottla.records.rules import ProduceRules
 from ottla.records.validation import (
     check_produced,
@@ -182,7 +188,7 @@ class Production:
             if self._transactional is None:
                 self._transactional = []
             self._transactional.append(item)
-        size = header.size
+        size = LOG_OVERHEAD + header[BATCH_LENGTH]
         item.records = records if len(records) == size else records[:size]
         item.header = header
         item.partition = partition

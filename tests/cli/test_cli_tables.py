@@ -137,8 +137,9 @@ def test_commands_fit_their_terminal(ottla: Run, bootstrap: str, columns: int) -
     ):
         code, shown = on_terminal(*command, columns=columns, environment=where)
         assert code == 0, shown
+        # Other tests may have left a topic with a name that no table of this width has room for.
+        longest = max(map(len, shown.split()), default=0)
         for line in shown.splitlines():
-            longest = max(map(len, line.split()), default=0)
             assert cells(line) <= columns or longest > columns - 15, (command, line)
         if topic in json.dumps(command):
             assert topic in shown or command[0] == "configs"

@@ -10,8 +10,10 @@ import pytest
 
 from ottla.broker.server import handlers
 from ottla.broker.server.contract import BROKERS, CONTROLLERS, SERVED, Forward, Handler, handler_of
-from ottla.broker.server.dispatch import serve_on_broker, serve_on_controller
+from ottla.broker.server.dispatch import Dispatcher, serve_on_broker, serve_on_controller
 from ottla.protocol.apis import ApiKey, api
+from ottla.protocol.codec import decoder
+from ottla.protocol.errors import ErrorCode, KafkaError
 
 FORWARDED = {
     *("add_raft_voter", "remove_raft_voter", "describe_quorum", "update_features"),
@@ -53,3 +55,19 @@ def test_no_handler_module_is_left_out_of_the_table() -> None:
         if hasattr(importlib.import_module(f"ottla.broker.server.handlers.{name}"), "HANDLER")
     }
     assert with_handler == set(SERVED.values())
+
+
+@pytest.mark.parametrize("key", SERVED, ids=lambda key: key.name)
+def test_an_error_of_a_whole_request_is_in_the_answer_of_each_version_or_there_is_none(
+    key: ApiKey,
+) -> None:
+    """A version without the field would encode the error as an empty success."""
+    declared = api(key)
+    for kind in declared.listeners:
+        for version in range(declared.versions[0], declared.versions[1] + 1):
+            route = Dispatcher(kind).find(key, version)
+            answer = route.error_response(KafkaError(ErrorCode.NOT_CONTROLLER))
+            if answer is not None:
+                encoded = b"".join(route.encode(answer))
+                read, _ = decoder(route.response_class, version)(memoryview(encoded), 0)
+                assert read.error_code == ErrorCode.NOT_CONTROLLER, version

@@ -55,6 +55,7 @@ class Route:
     """Everything needed to serve one version of one API, looked up once."""
 
     __slots__ = (
+        "_error_fields",
         "_request_class",
         "_version",
         "decode",
@@ -90,6 +91,9 @@ class Route:
         if self.split is not None and self.split.piece_max < PIECE_ELEMENTS_MAX:
             self.weighed_above = self.split.piece_max
         self.response_class: type[Any] = declared.response_class()
+        self._error_fields = {
+            field.name for field in self.response_class.FIELDS if field.exists_in(version)
+        } & {"error_code", "error_message"}
         self.encode: Callable[..., list[Any]] = encoder(self.response_class, version)
         flexible_from = declared.flexible_from
         self.request_is_flexible = flexible_from is not None and version >= flexible_from
@@ -111,12 +115,13 @@ class Route:
         return steps
 
     def error_response(self, error: Exception) -> Any:
-        """Return a response that consists of one error; None if the API has no field for it."""
-        if "error_code" not in self.response_class.__slots__:
+        """Return a response that consists of one error. None if this version of the API has no
+        field for it: the client would take it for a success with nothing in it."""
+        if "error_code" not in self._error_fields:
             return None
         code = error.code if isinstance(error, KafkaError) else ErrorCode.UNKNOWN_SERVER_ERROR
         response = self.response_class(error_code=int(code))
-        if "error_message" in self.response_class.__slots__ and isinstance(error, KafkaError):
+        if "error_message" in self._error_fields and isinstance(error, KafkaError):
             response.error_message = error.message
         return response
 

@@ -261,6 +261,7 @@ class Node:
             cluster_id=self.cluster_id,
             live_config=self.live_config,
             metadata=metadata,
+            authorizer=None,
             controller=controller,
             enveloped=EnvelopedRequests(
                 self.server.dispatchers[CONTROLLERS], self.server.large_requests
@@ -342,6 +343,7 @@ class Node:
             cluster_id=self.cluster_id,
             live_config=self.live_config,
             metadata=metadata,
+            authorizer=None,
             endpoints=self.endpoints,
             controller_link=link,
             local_controller=local,

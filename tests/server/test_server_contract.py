@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from ottla.broker.server import handlers
+from ottla.broker.server.api_rights import API_RIGHTS
 from ottla.broker.server.contract import BROKERS, CONTROLLERS, SERVED, Forward, Handler, handler_of
 from ottla.broker.server.dispatch import Dispatcher, serve_on_broker, serve_on_controller
 from ottla.protocol.apis import ApiKey, api
@@ -71,3 +72,7 @@ def test_an_error_of_a_whole_request_is_in_the_answer_of_each_version_or_there_i
                 encoded = b"".join(route.encode(answer))
                 read, _ = decoder(route.response_class, version)(memoryview(encoded), 0)
                 assert read.error_code == ErrorCode.NOT_CONTROLLER, version
+
+
+def test_every_served_api_says_which_rights_it_asks_for() -> None:
+    assert set(SERVED) <= set(API_RIGHTS)

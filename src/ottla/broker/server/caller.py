@@ -32,6 +32,7 @@ class Caller:
     __slots__ = (
         "connection_id",
         "host",
+        "is_this_node",
         "listener_name",
         "port",
         "principal",
@@ -47,6 +48,7 @@ class Caller:
         *,
         security_protocol: str = PLAINTEXT,
         connection_id: int = NO_CONNECTION,
+        is_this_node: bool = False,
     ) -> None:
         self.principal = principal
         self.host, self.port = address
@@ -57,5 +59,7 @@ class Caller:
         self.connection_id = connection_id
         """A number that no other connection of this process has; NO_CONNECTION for requests of this
         node to itself."""
+        self.is_this_node = is_this_node
+        """True for requests that this node makes to itself: they need no right."""
         self.software = UNKNOWN_SOFTWARE
         """Set by ApiVersions, which most clients send first."""

@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Generic, TypeAlias, TypeVar
 
+from ottla.security.rights import CLUSTER_NAME, Operation, ResourceType
+
 if TYPE_CHECKING:
     from ottla.broker.server.caller import Caller
     from ottla.broker.server.services import BrokerServices, ControllerServices, NodeServices
@@ -30,6 +32,19 @@ class RequestContext(Generic[S_co]):
         self.client_id = client_id
         self.caller = caller
         self.services = services
+
+    def may(
+        self, operation: Operation, resource_type: ResourceType, name: str, *, quiet: bool = False
+    ) -> bool:
+        """True if the caller has the right. `quiet`: a refusal is no event for the audit log,
+        because the client did not ask for this resource by its name."""
+        authorizer = self.services.authorizer
+        return authorizer is None or authorizer.allows(
+            self, operation, resource_type, name, quiet=quiet
+        )
+
+    def may_on_cluster(self, operation: Operation, *, quiet: bool = False) -> bool:
+        return self.may(operation, ResourceType.CLUSTER, CLUSTER_NAME, quiet=quiet)
 
 
 BrokerContext: TypeAlias = "RequestContext[BrokerServices]"

@@ -22,6 +22,7 @@ from ottla.broker.server.contract import (
     served_on,
 )
 from ottla.broker.server.forwarding import forwarding
+from ottla.broker.server.guarding import guarded
 from ottla.broker.server.pieces import PIECE_ELEMENTS_MAX, elements_max, split_of
 from ottla.protocol.apis import APIS, ApiKey, api
 from ottla.protocol.codec import decoder, decoder_in_steps, encoder, encoder_in_steps
@@ -42,13 +43,16 @@ def serve_on_broker(key: ApiKey) -> ServeOnBroker:
     handler = handler_of(key)
     serve = handler.on_broker
     assert serve is not None, f"brokers do not serve {key.name}"
-    return forwarding(serve, handler.refuse) if isinstance(serve, Forward) else serve
+    if isinstance(serve, Forward):
+        return forwarding(serve, handler.refuse)
+    return guarded(key, serve, handler.refuse)
 
 
 def serve_on_controller(key: ApiKey) -> ServeOnController:
-    serve = handler_of(key).on_controller
+    handler = handler_of(key)
+    serve = handler.on_controller
     assert serve is not None, f"controllers do not serve {key.name}"
-    return serve
+    return guarded(key, serve, handler.refuse)
 
 
 class Route:

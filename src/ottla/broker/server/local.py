@@ -22,7 +22,7 @@ class LocalController:
     def __init__(self, services: ControllerServices, listener_name: str) -> None:
         """`listener_name` is the listener by which other nodes send such requests."""
         self._services = services
-        self._itself = Caller(ANONYMOUS, ("127.0.0.1", 0), listener_name)
+        self._itself = Caller(ANONYMOUS, ("127.0.0.1", 0), listener_name, is_this_node=True)
 
     def serve_for_client(self, context: BrokerContext, request: Message) -> Any:
         """Serve a request that a broker makes for its client, who is the caller here, too. Returns

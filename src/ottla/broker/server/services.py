@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from ottla.broker.metadata.image import Endpoint
     from ottla.broker.metadata.log import MetadataLog
     from ottla.broker.replication.replica_manager import ReplicaManager
+    from ottla.broker.server.authorizer import Authorizer
     from ottla.broker.server.batch_opener import BatchOpener
     from ottla.broker.server.envelope_serving import EnvelopedRequests
     from ottla.broker.server.fetch_sessions import FetchSessionCache
@@ -38,6 +39,8 @@ class NodeServices:
     live_config: LiveConfig
     metadata: MetadataLog
     """The newest metadata is its `image`."""
+    authorizer: Authorizer | None
+    """None without `authorizer.class.name`: everybody may do everything."""
 
     @property
     def config(self) -> BrokerConfig:

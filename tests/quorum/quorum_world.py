@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 from ottla.broker.metadata.image import Endpoint, MetadataImage
 from ottla.broker.metadata.log import MetadataLog
 from ottla.broker.peers.connected import ConnectedPeers
+from ottla.broker.server.authorizer import Authorizer
 from ottla.broker.server.contract import CONTROLLERS
 from ottla.broker.server.server import Server
 from ottla.config.broker import BrokerConfig
@@ -40,6 +41,7 @@ class QuorumNode:
         self.peers = ConnectedPeers(runtime)
         self.server = Server(runtime, config, lambda path, cause: None)
         self.metadata: MetadataLog
+        self.authorizer: Authorizer | None = None
         self.is_open = False
 
     async def start(self, *, clean: bool) -> None:

@@ -34,7 +34,7 @@ from ottla.broker.replication.replica_manager import ReplicaManager
 from ottla.broker.replication.topic_configs import TopicConfigs
 from ottla.broker.server.batch_opener import BatchOpener
 from ottla.broker.server.contract import BROKERS, CONTROLLERS
-from ottla.broker.server.envelope_serving import EnvelopedRequests
+from ottla.broker.server.envelopes.serving import EnvelopedRequests
 from ottla.broker.server.fetch_sessions import FetchSessionCache
 from ottla.broker.server.live_config import LiveConfig
 from ottla.broker.server.local import LocalController

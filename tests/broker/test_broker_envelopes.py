@@ -14,7 +14,7 @@ from ottla.broker.peers.peers import PeerError
 from ottla.broker.server.context import ControllerContext
 from ottla.broker.server.contract import CONTROLLERS
 from ottla.broker.server.dispatch import Route
-from ottla.broker.server.envelope_format import address_bytes, answer_in, principal_bytes
+from ottla.broker.server.envelopes.format import address_bytes, answer_in, principal_bytes
 from ottla.node import Node
 from ottla.protocol.apis import ApiKey
 from ottla.protocol.codec import encoder

@@ -21,7 +21,7 @@ from ottla.broker.metadata.log import MetadataLog
 from ottla.broker.server.caller import Caller
 from ottla.broker.server.contract import CONTROLLERS
 from ottla.broker.server.dispatch import Dispatcher
-from ottla.broker.server.envelope_serving import EnvelopedRequests
+from ottla.broker.server.envelopes.serving import EnvelopedRequests
 from ottla.broker.server.large_requests import LargeRequests
 from ottla.broker.server.local import LocalController
 from ottla.broker.storage.log_manager import LogManager

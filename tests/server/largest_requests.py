@@ -26,7 +26,7 @@ from bench import wire
 
 import ottla.testing
 from ottla.broker.server.contract import BROKERS, CONTROLLERS, served_on
-from ottla.broker.server.envelope_format import address_bytes, principal_bytes
+from ottla.broker.server.envelopes.format import address_bytes, principal_bytes
 from ottla.broker.server.pieces import elements_max
 from ottla.protocol.apis import FORWARDABLE, ApiKey, api
 from ottla.protocol.codec import decoder, encoder

@@ -11,9 +11,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from ottla.broker.server.answers import HELD_ANSWER_BYTES_MAX, UNANSWERED_REQUESTS_MAX
 from ottla.broker.server.caller import Caller
-from ottla.broker.server.connection import Connection
+from ottla.broker.server.connections.answers import HELD_ANSWER_BYTES_MAX, UNANSWERED_REQUESTS_MAX
+from ottla.broker.server.connections.connection import Connection
 from ottla.broker.server.pending import Pending
 from ottla.buffers import Buffer
 from ottla.protocol.errors import ErrorCode, KafkaError, MalformedMessage

@@ -7,7 +7,7 @@ import pytest
 from ottla.broker.server.caller import Caller
 from ottla.broker.server.context import RequestContext
 from ottla.broker.server.contract import CannotTell
-from ottla.broker.server.envelope_format import (
+from ottla.broker.server.envelopes.format import (
     address_bytes,
     answer_in,
     contents_of,

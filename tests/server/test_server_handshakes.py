@@ -14,8 +14,8 @@ from pathlib import Path
 import pytest
 from bench.brokers import HOST
 
-from ottla.broker.server import handshakes as module
-from ottla.broker.server.handshakes import Handshakes
+from ottla.broker.server.connections import handshakes as module
+from ottla.broker.server.connections.handshakes import Handshakes
 from ottla.network.node_tls import ListenerTls, NoPrincipal
 from ottla.runtime.network import Socket
 from ottla.runtime.os_runtime import OsRuntime, run

@@ -1,6 +1,6 @@
 """Connection limits: in all, for one address, and for named addresses."""
 
-from ottla.broker.server.limits import ConnectionLimits, total_within
+from ottla.broker.server.connections.limits import ConnectionLimits, total_within
 
 
 def test_an_address_may_have_only_so_many_connections_and_gets_room_back() -> None:

@@ -21,7 +21,7 @@ from ottla.broker.server.contract import (
     handler_of,
     served_on,
 )
-from ottla.broker.server.forwarding import forwarding
+from ottla.broker.server.envelopes.forwarding import forwarding
 from ottla.broker.server.guarding import guarded
 from ottla.broker.server.pieces import PIECE_ELEMENTS_MAX, elements_max, split_of
 from ottla.protocol.apis import APIS, ApiKey, api

@@ -8,11 +8,11 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from ottla.broker.server.caller import NO_CONNECTION, Caller
-from ottla.broker.server.connection import Connection
+from ottla.broker.server.connections.connection import Connection
+from ottla.broker.server.connections.limits import ConnectionLimits, total_within
 from ottla.broker.server.contract import BROKERS, CONTROLLERS
 from ottla.broker.server.dispatch import Dispatcher
 from ottla.broker.server.large_requests import LargeRequests
-from ottla.broker.server.limits import ConnectionLimits, total_within
 from ottla.config.endpoints import SSL
 from ottla.logs import get_logger
 from ottla.runtime.network import BufferSizes
@@ -20,7 +20,7 @@ from ottla.runtime.pace import SLICE_S
 from ottla.security.principal import ANONYMOUS
 
 if TYPE_CHECKING:
-    from ottla.broker.server.handshakes import Handshakes
+    from ottla.broker.server.connections.handshakes import Handshakes
     from ottla.broker.server.services import NodeServices
     from ottla.config.broker import BrokerConfig
     from ottla.config.listeners import Listener as ListenerConfig
@@ -178,7 +178,7 @@ class Server:
 
     def _handshakes_of(self, kind: str) -> Handshakes:
         if kind not in self._handshakes:
-            from ottla.broker.server.handshakes import Handshakes
+            from ottla.broker.server.connections.handshakes import Handshakes
 
             self._handshakes[kind] = Handshakes(self.runtime)
         return self._handshakes[kind]

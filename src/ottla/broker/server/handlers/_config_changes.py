@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Any
 from ottla.broker.controller.alter_configs import ConfigChange, Outcome, applied, check_keys
 from ottla.broker.controller.config_rules import check_is_node, refuse_config
 from ottla.broker.metadata.resources import CLUSTER_DEFAULT, ResourceType
-from ottla.broker.server.forwarding import ask_controller
+from ottla.broker.server.envelopes.forwarding import ask_controller
 from ottla.config.dynamic import validate_broker_overrides
 from ottla.config.reconfigure import check_reconfiguration
 from ottla.protocol.errors import ErrorCode, KafkaError, without_traceback

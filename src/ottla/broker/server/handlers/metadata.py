@@ -22,7 +22,7 @@ from ottla.broker.metadata.image import (
 )
 from ottla.broker.server.context import BrokerContext
 from ottla.broker.server.contract import Handler
-from ottla.broker.server.forwarding import ask_for_client
+from ottla.broker.server.envelopes.forwarding import ask_for_client
 from ottla.broker.server.handlers._authorized_operations import (
     ALL_ON_CLUSTER,
     ALL_ON_TOPIC,

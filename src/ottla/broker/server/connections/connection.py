@@ -12,19 +12,19 @@ import struct
 from collections.abc import Coroutine
 from typing import TYPE_CHECKING, Any, Final
 
-from ottla.broker.server.answers import OwedAnswers, Slot
-from ottla.broker.server.context import RequestContext
-from ottla.broker.server.contract import CannotTell
-from ottla.broker.server.dispatch import NotServed
-from ottla.broker.server.frames import (
+from ottla.broker.server.connections.answers import OwedAnswers, Slot
+from ottla.broker.server.connections.frames import (
     FRAME_SIZE,
     REQUEST_BYTES_MIN,
     BadFrame,
     PartialFrame,
     bad_size,
 )
+from ottla.broker.server.connections.outgoing import Outgoing
+from ottla.broker.server.context import RequestContext
+from ottla.broker.server.contract import CannotTell
+from ottla.broker.server.dispatch import NotServed
 from ottla.broker.server.large_requests import Encoded, Undecodable
-from ottla.broker.server.outgoing import Outgoing
 from ottla.broker.server.pending import ClientTask, Pending, PendingTask
 from ottla.broker.server.pieces import AT_ONCE_BYTES_MAX, AT_ONCE_ELEMENTS_MAX, weight_of
 from ottla.logs import get_logger

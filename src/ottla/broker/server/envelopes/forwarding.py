@@ -1,6 +1,6 @@
 """Forwarding: requests that only the active controller can serve go from any broker to it.
 
-They are sent on in envelopes (see `envelope_format`), in the version that the client speaks, so
+They are sent on in envelopes (see `format`), in the version that the client speaks, so
 that nothing in them changes on the way and the controller knows who asks.
 """
 
@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any
 
 from ottla.broker.membership.controller_link import LANE
 from ottla.broker.server.context import RequestContext
-from ottla.broker.server.envelope_format import answer_in, sealed
+from ottla.broker.server.envelopes.format import answer_in, sealed
 from ottla.protocol.apis import ApiKey, api
 from ottla.protocol.errors import KafkaError
 

@@ -10,7 +10,7 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from ottla.broker.membership.controller_link import says_not_controller
 from ottla.broker.server.context import RequestContext
 from ottla.broker.server.dispatch import NotServed
-from ottla.broker.server.envelope_format import contents_of, sealed_answer
+from ottla.broker.server.envelopes.format import contents_of, sealed_answer
 from ottla.broker.server.large_requests import Undecodable
 from ottla.broker.server.pending import ClientTask, Pending, resolved
 from ottla.broker.server.pieces import AT_ONCE_BYTES_MAX, AT_ONCE_ELEMENTS_MAX, weight_of

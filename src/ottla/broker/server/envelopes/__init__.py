@@ -1,0 +1,1 @@
+"""Envelopes: requests of clients that other brokers send to the active controller."""

@@ -6,9 +6,9 @@ import socket
 import struct
 import time
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Protocol
 
-from bench.brokers import HOST, Broker
+from bench.brokers import HOST
 
 from ottla.protocol.apis import api
 from ottla.protocol.codec import decoder, encoder
@@ -25,10 +25,17 @@ RETRIABLE = {
 }
 
 
+class Listening(Protocol):
+    """A broker process, or a listener of a node in this process."""
+
+    @property
+    def port(self) -> int: ...
+
+
 class Wire:
     """One connection, one request at a time, unless `send` and `receive` are called apart."""
 
-    def __init__(self, broker: Broker, port: int | None = None) -> None:
+    def __init__(self, broker: Listening, port: int | None = None) -> None:
         """`port` is that of another listener than the one the broker was started with."""
         self.socket = socket.create_connection((HOST, port or broker.port), timeout=20)
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)

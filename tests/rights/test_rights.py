@@ -1,0 +1,65 @@
+"""Every API that ApiVersions names, on every listener that serves it: refused to a principal
+without rights, with nothing changed, and allowed with exactly the right of the table.
+
+The samples are in modules of their own; `API_RIGHTS` is the table.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+
+import pytest
+from rights_node import NodeWithRights, node_with_rights
+from rights_of_all import SAMPLES, TO_COME
+from rights_samples import Sample, codes_in
+
+from ottla.broker.server.api_rights import API_RIGHTS
+from ottla.broker.server.contract import BROKERS, CONTROLLERS, served_on
+from ottla.protocol.apis import ApiKey
+from ottla.security.rights import Right
+
+ON_EACH_LISTENER = [(sample, kind) for sample in SAMPLES for kind in sample.kinds]
+
+
+@pytest.fixture(scope="module")
+def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[NodeWithRights]:
+    with node_with_rights(tmp_path_factory.mktemp("rights")) as there:
+        yield there
+
+
+@pytest.mark.parametrize("kind", [BROKERS, CONTROLLERS])
+def test_every_served_api_has_a_sample(kind: str) -> None:
+    assert {sample.key for sample in SAMPLES if kind in sample.kinds} == served_on(kind) - TO_COME
+
+
+@pytest.mark.parametrize(("sample", "kind"), ON_EACH_LISTENER, ids=str)
+def test_a_request_needs_exactly_its_right(node: NodeWithRights, sample: Sample, kind: str) -> None:
+    node.rights.give()
+    node.create(*sample.topics)
+    sample.prepare(node)
+    request, version = sample.request(node), sample.asked_version
+
+    before = node.state()
+    node.rights.asked.clear()
+    answer = node.ask_on(kind, request, version)
+    if sample.grants:
+        assert codes_in(answer) == ({sample.refused} if sample.refused else set())
+        assert not sample.shown(answer)
+        assert node.state() == before
+    asked = set(node.rights.asked)
+
+    node.rights.asked.clear()
+    node.rights.give(*sample.grants)
+    answer = node.ask_on(kind, request, version)
+    assert codes_in(answer) == ({sample.allowed} if sample.allowed else set())
+    assert sample.shown(answer) or not (sample.grants and not sample.refused)
+
+    asked |= node.rights.asked
+    assert asked <= rights_in_table(sample.key)
+    if sample.grants:
+        assert asked, "nothing was asked"
+
+
+def rights_in_table(key: ApiKey) -> set[Right]:
+    declared = API_RIGHTS[key]
+    return {right for right in (declared.before, *declared.for_elements) if right is not None}

@@ -51,12 +51,9 @@ class Forward:
 class Handler:
     """Give a function for each kind of listener on which Kafka serves the API.
 
-    The rights and the quota that an API asks for belong here too, as fields that every handler has
-    to fill in, so that none is forgotten. Neither exists yet. A right will be a function
-    (context, request) -> the operations and resources to check before `on_broker` or
-    `on_controller` is called, or "each element", if the handler leaves out what is not allowed.
-    A quota will name what the request is charged to: request time, bytes produced, bytes fetched,
-    or changes that the controller makes.
+    The rights that the API asks for are in `API_RIGHTS` (`api_rights.py`). A quota does not exist
+    yet; it belongs here as a field that every handler has to fill in: what the request is charged
+    to, request time, bytes produced, bytes fetched, or changes that the controller makes.
     """
 
     on_broker: ServeOnBroker | Forward | None = None

@@ -163,6 +163,7 @@ class Node:
             from ottla.network.node_tls import NodeTls
 
             self._tls = NodeTls.open(self.config)
+            self._watch_tls_files(self._tls)
         await self.log_manager.open()
         self._closing.append(self._close_logs)
         # Finish deletions of topics, so that nothing is left for the next start to wonder about.
@@ -185,6 +186,9 @@ class Node:
             "the cluster",
             "Lower them while Kafka's nodes run it: kafka-features.sh downgrade",
         )
+        self.live_config.check_with(self._check_tls)
+        # Before the server, which may have to open a listener with TLS.
+        self.live_config.on_change(lambda config, image: self._renew_tls(config))
         self.live_config.on_change(lambda config, image: self.log_manager.configure(config))
         self.live_config.on_change(lambda config, image: self.server.configure(config))
         self.live_config.take(metadata.image)
@@ -204,6 +208,25 @@ class Node:
         if found is None:
             raise OSError(f"listener {listener} has no certificate that can be used")
         return found
+
+    def _check_tls(self, config: BrokerConfig) -> None:
+        from ottla.network.node_tls import NodeTls
+
+        (self._tls or NodeTls()).check(config)
+
+    def _renew_tls(self, config: BrokerConfig) -> None:
+        if self._tls is not None:
+            self._tls.take(config)
+        elif config.tls_listeners:
+            from ottla.network.node_tls import NodeTls
+
+            self._tls = NodeTls()
+            self._tls.take(config)
+            self._watch_tls_files(self._tls)
+
+    def _watch_tls_files(self, tls: NodeTls) -> None:
+        watching = tls.watch_files(self.runtime, lambda: self.config)
+        self.runtime.spawn(watching, name="watch-tls-files")
 
     def _connected_peers(self, listener: str) -> Peers:
         """Return the nodes that this one reaches by their listeners of this name."""

@@ -1,6 +1,6 @@
 """Checks of changes at run time, beyond those of the file: Kafka's rules of dynamic settings."""
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterable, Iterator
 from typing import Final
 
 from ottla.config.broker import BrokerConfig
@@ -30,6 +30,15 @@ def check_reconfiguration(now: BrokerConfig, then: BrokerConfig, told: Collectio
         problems = [*_threads(now, then), *_connections(now, then), *_listeners(then, told)]
     if problems:
         raise ConfigError(problems)
+
+
+def changes_tls(now: BrokerConfig, then: BrokerConfig, names: Iterable[str]) -> bool:
+    """True if a change of these keys makes a listener use other TLS settings, or makes it read its
+    files again."""
+    if then.tls_listeners != now.tls_listeners:
+        return True
+    prefixes = tuple(f"listener.name.{name.lower()}.ssl." for name in then.tls_listeners)
+    return any(name.startswith(prefixes) for name in names)
 
 
 def _threads(now: BrokerConfig, then: BrokerConfig) -> Iterator[Unknown]:

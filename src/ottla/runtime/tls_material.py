@@ -10,10 +10,10 @@ import os
 import re
 import ssl
 import tempfile
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Final, TypeAlias
 
 from ottla.runtime.tls import BadTlsFile, Context, read_pem, trust
 from ottla.runtime.tls_settings import Pem, TlsSettings
@@ -47,10 +47,30 @@ class TlsMaterial:
     """What it was made from: the same texts give the same contexts."""
 
 
-def load_material(settings: TlsSettings) -> TlsMaterial:
-    """Read the files; raises `BadTlsFile`, which names the setting, the file and what to do."""
+FileStates: TypeAlias = dict[str, tuple[int, int, int] | None]
+"""Path -> inode, size and time of the last change; None for a file that cannot be looked at."""
+
+
+def states_of_files(paths: Iterable[str]) -> FileStates:
+    """Return what differs when a file was replaced or written."""
+    return {path: _state(path) for path in paths}
+
+
+def _state(path: str) -> tuple[int, int, int] | None:
+    try:
+        found = os.stat(path)
+    except OSError:
+        return None
+    return found.st_ino, found.st_size, found.st_mtime_ns
+
+
+def load_material(settings: TlsSettings, now: TlsMaterial | None = None) -> TlsMaterial:
+    """Read the files; raises `BadTlsFile`, which names the setting, the file and what to do.
+    Returns `now` if that was made from the same settings and texts."""
     identity = _normal(_text(settings.identity)) if settings.identity else ""
     trusted = _normal(_text(settings.trusted)) if settings.trusted else ""
+    if now is not None and now.settings == settings and now.texts == (identity, trusted):
+        return now
     client = _context(settings, ssl.PROTOCOL_TLS_CLIENT, trusted)
     client.check_hostname = settings.checks_hostname
     client.verify_mode = ssl.CERT_REQUIRED

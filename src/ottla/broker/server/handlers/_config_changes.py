@@ -15,7 +15,7 @@ from ottla.broker.controller.config_rules import check_is_node, refuse_config
 from ottla.broker.metadata.resources import CLUSTER_DEFAULT, ResourceType
 from ottla.broker.server.envelopes.forwarding import ask_controller
 from ottla.config.dynamic import validate_broker_overrides
-from ottla.config.reconfigure import check_reconfiguration
+from ottla.config.reconfigure import changes_tls, check_reconfiguration
 from ottla.protocol.errors import ErrorCode, KafkaError, without_traceback
 
 if TYPE_CHECKING:
@@ -82,6 +82,8 @@ def _check_broker_change(context: BrokerContext, change: ConfigChange) -> None:
     )
     told = [endpoint.name for endpoint in services.endpoints]
     refuse_config(code, check_reconfiguration, services.config, then, told)
+    if changes_tls(services.config, then, [key for key, _, _ in change.keys]):
+        refuse_config(code, services.live_config.check, then)
 
 
 def results(response_class: Any, resources: Sequence[Any], outcomes: Sequence[Outcome]) -> Any:

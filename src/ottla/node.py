@@ -596,6 +596,12 @@ async def _serve(
     runtime.on_stop_signal(lambda: stop_asked.set_result(None), hurry=node.stop_waiting)
     for warning in config.unused_warnings():
         log.warning(warning)
+    if exposed := config.exposed_listeners:
+        log.warning(
+            "ANYBODY who reaches these listeners over the network may read, change and delete "
+            "everything: they have neither TLS nor sign-in; see docs/security.md",
+            listeners=",".join(map(str, exposed)),
+        )
     endings: list[asyncio.Future[Any]] = [stop_asked, node.failure]
     starting = asyncio.ensure_future(node.start())
     # A node of an incomplete cluster waits for the others; it can be stopped meanwhile.

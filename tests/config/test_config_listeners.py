@@ -157,3 +157,22 @@ def test_a_protocol_nobody_knows_is_refused() -> None:
     assert parse_protocol_map("a:ssl, B:PLAINTEXT") == {"A": "SSL", "B": "PLAINTEXT"}
     with pytest.raises(ConfigError, match="one of PLAINTEXT, SSL"):
         BrokerConfig.parse({"listener.security.protocol.map": "PLAINTEXT:TLS"})
+
+
+def test_listeners_that_anybody_can_use_are_known() -> None:
+    config = BrokerConfig.parse(
+        {
+            "node.id": "1",
+            "process.roles": "broker,controller",
+            "controller.listener.names": "CONTROLLER",
+            "controller.quorum.bootstrap.servers": "localhost:9090",
+            "listeners": "A://localhost:1,B://0.0.0.0:2,C://broker-1:3,D://127.0.0.2:4,"
+            "CONTROLLER://:9090",
+            "inter.broker.listener.name": "A",
+            "advertised.listeners": "A://localhost:1,B://b:2,C://broker-1:3,D://127.0.0.2:4",
+            "listener.security.protocol.map": ",".join(
+                f"{name}:PLAINTEXT" for name in ("A", "B", "C", "D", "CONTROLLER")
+            ),
+        }
+    )
+    assert [one.name for one in config.exposed_listeners] == ["B", "C", "CONTROLLER"]

@@ -7,7 +7,13 @@ from ottla.config.cluster import Voter, parse_address, parse_voters
 from ottla.config.definitions import BROKER_KEYS
 from ottla.config.endpoints import SSL, Endpoints, resolve_endpoints
 from ottla.config.errors import ConfigError, Problem, Unknown
-from ottla.config.listeners import Listener, both_local, is_everywhere, parse_listeners
+from ottla.config.listeners import (
+    Listener,
+    both_local,
+    is_everywhere,
+    is_this_machine,
+    parse_listeners,
+)
 from ottla.config.names import find_key, is_listener_key, is_plugin_key, unknown_key
 from ottla.config.rules import ALL_LOG_DIRS, broken_rules, parse_ip_overrides
 from ottla.config.synonyms import BROKER_SYNONYMS
@@ -128,6 +134,16 @@ class BrokerConfig:
     def listeners(self) -> tuple[Listener, ...]:
         """The listeners to open for clients and other brokers."""
         return self._endpoints.served
+
+    @property
+    def exposed_listeners(self) -> tuple[Listener, ...]:
+        """The listeners, also of the controller, that other machines can reach and that have
+        neither TLS nor sign-in."""
+        return tuple(
+            listener
+            for listener in (*self.listeners, *self.controller_listeners)
+            if self.protocol_of(listener.name) == "PLAINTEXT" and not is_this_machine(listener.host)
+        )
 
     @property
     def unopened_listeners(self) -> tuple[Listener, ...]:

@@ -87,9 +87,14 @@ def is_everywhere(host: str) -> bool:
     return host in _EVERYWHERE
 
 
+def is_this_machine(host: str) -> bool:
+    """True if only programs on this machine can connect to `host`."""
+    return host in ("localhost", "::1") or host.startswith("127.")
+
+
 def both_local(one: str, other: str) -> bool:
     """True if both hosts are names of this machine for itself."""
-    return all(host in ("localhost", "::1") or host.startswith("127.") for host in (one, other))
+    return is_this_machine(one) and is_this_machine(other)
 
 
 def parse_protocol_map(text: str) -> dict[str, str]:

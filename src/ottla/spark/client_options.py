@@ -13,6 +13,7 @@ from ottla.client.settings.common import ClientOptions, ClientSettings
 from ottla.client.settings.consumer import ConsumerOptions, ConsumerSettings
 from ottla.client.settings.java_names import translate
 from ottla.client.settings.producer import ProducerOptions, ProducerSettings
+from ottla.spark.secrets import resolved
 
 PREFIX = "kafka."
 BOOTSTRAP = "kafka.bootstrap.servers"
@@ -38,4 +39,4 @@ def _client_options(options: Mapping[str, str], kind: type[ClientSettings]) -> d
     }
     if not given.get("bootstrap.servers", "").strip():
         raise BadSetting(BOOTSTRAP, "it must say where the cluster is, such as localhost:9092")
-    return translate(given, kind, prefix=PREFIX)
+    return translate(resolved(given, prefix=PREFIX), kind, prefix=PREFIX)

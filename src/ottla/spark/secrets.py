@@ -26,6 +26,12 @@ def resolved(given: Mapping[str, str], *, prefix: str = "") -> dict[str, str]:
     return {name: _resolved(name, value, prefix + name) for name, value in given.items()}
 
 
+def with_stand_ins(given: Mapping[str, str]) -> dict[str, str]:
+    """Return the settings with something else for each reference, to check them where the secrets
+    are not at hand."""
+    return {name: _REFERENCE.sub("stand-in", value) for name, value in given.items()}
+
+
 def _resolved(name: str, value: str, told: str) -> str:
     if "${" not in value:
         return value

@@ -55,13 +55,15 @@ def _spark(node: Node | None) -> dict[str, str]:
 def _connection(node: Node | None) -> dict[str, str]:
     """Return `bootstrap.servers` and other settings of Kafka's clients, in Kafka's names."""
     from ottla.spark.client_options import admin_options
+    from ottla.spark.secrets import with_stand_ins
 
     if node is None:
         return {}
     found = {
         f"kafka.{name.removeprefix('kafka.')}": each for name, each in fields.options(node).items()
     }
-    fields.check(node, lambda: admin_options({"kafka.bootstrap.servers": "localhost", **found}))
+    checked = {"kafka.bootstrap.servers": "localhost", **with_stand_ins(found)}
+    fields.check(node, lambda: admin_options(checked))
     return found
 
 

@@ -19,6 +19,7 @@ from ottla.broker.membership.registration import Identity, registration_request
 from ottla.broker.metadata.image import Endpoint
 from ottla.broker.metadata.log import MetadataLog
 from ottla.broker.server.caller import Caller
+from ottla.broker.server.context import RequestContext
 from ottla.broker.server.contract import CONTROLLERS
 from ottla.broker.server.dispatch import Dispatcher
 from ottla.broker.server.envelopes.serving import EnvelopedRequests
@@ -48,13 +49,8 @@ class Admin:
         version = api(key).versions[1] if version < 0 else version
         declared = api(key)
         module = import_module(f"ottla.broker.server.handlers.{declared.module_name}")
-        context = SimpleNamespace(
-            api_key=key,
-            api_version=version,
-            client_id=None,
-            caller=Caller(ANONYMOUS, ("127.0.0.1", 1), "PLAINTEXT"),
-            services=self.node,
-        )
+        caller = Caller(ANONYMOUS, ("127.0.0.1", 1), "PLAINTEXT")
+        context: RequestContext[Any] = RequestContext(key, version, None, caller, self.node)
         answer = module.handle(context, request)
         if inspect.isawaitable(answer):
             answer = await answer
@@ -85,6 +81,7 @@ def with_admin(folder: Path, use: Callable[[Admin], Awaitable[None]], **settings
             config=config,
             node_id=NODE_ID,
             cluster_id="cluster",
+            authorizer=None,
             runtime=runtime,
             log_manager=manager,
             replicas=SimpleNamespace(topics={}),

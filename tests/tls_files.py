@@ -51,6 +51,15 @@ class Authority:
         )
         return made
 
+    def store(self, own: Certificate, password: str) -> Path:
+        """Return a PKCS12 store with the certificate, its key, and this authority."""
+        path = own.certificate.with_suffix(".p12")
+        _openssl(
+            *("pkcs12", "-export", "-in", own.certificate, "-inkey", own.key, "-name", "own"),
+            *("-certfile", self.certificate, "-passout", f"pass:{password}", "-out", path),
+        )
+        return path
+
     def server_context(self, own: Certificate, *, asks_clients: bool = False) -> ssl.SSLContext:
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
         context.load_cert_chain(own.certificate, own.key)

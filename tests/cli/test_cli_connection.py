@@ -59,7 +59,7 @@ def test_a_group_in_a_file_for_consumers_commits_nothing(
         (["-X", "security.protocol=TLS"], "'TLS' is none of"),
         (["-X", "security.protocol"], "wants KEY=VALUE"),
         (["-X", "sasl.jaas.config=a.KerberosLoginModule required;"], "KerberosLoginModule"),
-        (["-X", "ssl.truststore.location=trust.jks"], "convert it to PEM"),
+        (["-X", "ssl.truststore.type=BCFKS"], "none of PEM, PKCS12, JKS"),
         (["--command-config", "/no/such/file"], "No such file"),
     ],
 )

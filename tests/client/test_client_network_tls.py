@@ -126,6 +126,21 @@ def test_a_client_shows_its_own_certificate_when_asked(files: Files) -> None:
     assert with_broker(files, ask, asks_clients=True, **own) == 300_000
 
 
+def test_keys_and_authorities_may_be_in_stores_of_java(files: Files) -> None:
+    plain = files.authority.sign("in-a-store")
+    store = str(files.authority.store(plain, PASSWORD))
+    own = {
+        "ssl_cafile": store,
+        "ssl_cafile_password": PASSWORD,
+        "ssl_certfile": store,
+        "ssl_keyfile": store,
+        "ssl_password": PASSWORD,
+    }
+    assert with_broker(files, ask, asks_clients=True, **own) == 300_000
+    with pytest.raises(TlsFailed, match="the password of the store is wrong"):
+        with_broker(files, ask, **own | {"ssl_cafile_password": "another"})
+
+
 def test_a_client_without_the_certificate_that_is_asked_for_is_told_so(files: Files) -> None:
     # Python's own server says nothing before it hangs up; others say what is missing.
     with pytest.raises((TlsFailed, ConnectionLost), match="certificate"):

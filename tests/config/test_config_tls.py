@@ -78,14 +78,8 @@ def test_pem_text_needs_no_file_and_is_never_shown() -> None:
     ("changes", "part"),
     [
         ({"ssl.keystore.location": ""}, "an SSL listener needs a private key and a certificate"),
-        (
-            {"ssl.keystore.type": "JKS"},
-            "keytool -importkeystore -srckeystore /etc/own.pem -destkeystore /etc/own.pem.p12 "
-            "-deststoretype PKCS12 && openssl pkcs12 -in /etc/own.pem.p12",
-        ),
-        ({"ssl.keystore.type": "PKCS12"}, "openssl pkcs12 -in /etc/own.pem -out"),
-        ({"ssl.truststore.type": "JKS"}, "keytool -list -rfc -keystore /etc/ca.pem"),
-        ({"ssl.keystore.type": "BCFKS"}, "expected PEM"),
+        ({"ssl.keystore.type": "PKCS12"}, "ssl.keystore.password: must be set for /etc/own.pem"),
+        ({"ssl.keystore.type": "BCFKS"}, "expected PEM or PKCS12"),
         ({"ssl.keystore.password": SECRET}, "set ssl.key.password"),
         ({"ssl.truststore.password": SECRET}, "a PEM file has none"),
         ({"ssl.truststore.certificates": "text"}, "give either this file or the PEM text"),
@@ -114,6 +108,16 @@ def test_what_cannot_be_used_is_refused_with_what_to_do(
     message = refusal(FILES | changes)
     assert part in message
     assert SECRET not in message
+
+
+@pytest.mark.parametrize("kind", ["PKCS12", "JKS"])  # JKS is what Kafka assumes if none is given
+def test_stores_of_java_have_passwords_that_are_never_shown(kind: str) -> None:
+    given = {"ssl.keystore.type": kind, "ssl.keystore.password": SECRET}
+    tls = settings(FILES | given | {"ssl.truststore.type": kind})
+    assert tls.identity is not None
+    assert tls.trusted is not None
+    assert (tls.identity.store_password, tls.trusted.store_password) == (SECRET, "")
+    assert SECRET not in repr(tls)
 
 
 def test_a_node_needs_no_certificate_to_talk_to_others() -> None:

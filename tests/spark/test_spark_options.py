@@ -87,13 +87,30 @@ def test_pem_stores_are_files_of_ours() -> None:
     assert found["ssl_check_hostname"] is False
 
 
+def test_stores_of_java_come_with_their_passwords() -> None:
+    found = consumer_options(
+        {
+            **BASE,
+            "kafka.security.protocol": "SSL",
+            "kafka.ssl.truststore.location": "/trust.jks",
+            "kafka.ssl.truststore.password": "one",
+            "kafka.ssl.keystore.type": "PKCS12",
+            "kafka.ssl.keystore.location": "/own.p12",
+            "kafka.ssl.keystore.password": "two",
+            "kafka.ssl.key.password": "two",
+        }
+    )
+    assert (found["ssl_cafile"], found["ssl_cafile_password"]) == ("/trust.jks", "one")
+    assert (found["ssl_certfile"], found["ssl_password"]) == ("/own.p12", "two")
+
+
 @pytest.mark.parametrize(
     ("option", "value", "problem"),
     [
         ("kafka.isolation.lvel", "x", "did you mean kafka.isolation.level?"),
         ("kafka.isolation.level", "x", "kafka.isolation.level: 'x' is none of"),
         ("kafka.fetch.max.bytes", "x", "kafka.fetch.max.bytes: 'x' is not a number"),
-        ("kafka.ssl.truststore.location", "/a.jks", "only Java reads; convert it to PEM"),
+        ("kafka.ssl.truststore.type", "BCFKS", "'BCFKS' is none of PEM, PKCS12, JKS"),
         ("kafka.ssl.truststore.certificates", "-----", "put it into a PEM file"),
         ("kafka.sasl.jaas.config", "com.sun.Krb5LoginModule required;", "Krb5LoginModule is none"),
         ("kafka.sasl.jaas.config", PLAIN + " username=a;", "it has no password"),

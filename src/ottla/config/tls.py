@@ -17,20 +17,9 @@ _STORE_KEYS: Final = {
     "keystore": ("ssl.keystore.type", "ssl.keystore.location", "ssl.keystore.password"),
     "truststore": ("ssl.truststore.type", "ssl.truststore.location", "ssl.truststore.password"),
 }
-# How to write the contents of a store as PEM. OpenSSL reads PKCS12 only, keytool both.
-_AS_PEM: Final = {
-    "keystore": {
-        "JKS": (
-            "`keytool -importkeystore -srckeystore {file} -destkeystore {file}.p12 -deststoretype "
-            "PKCS12 && openssl pkcs12 -in {file}.p12 -out {file}.pem -nodes`"
-        ),
-        "PKCS12": "`openssl pkcs12 -in {file} -out {file}.pem -nodes`",
-    },
-    "truststore": {
-        "JKS": "`keytool -list -rfc -keystore {file} > {file}.pem`",
-        "PKCS12": "`keytool -list -rfc -keystore {file} > {file}.pem`",
-    },
-}
+_OF_JAVA: Final = ("JKS", "PKCS12")
+"""Types whose files are Java's stores. What a file really is shows when it is read: since Java 9
+`keytool` writes PKCS12 unless it is told otherwise."""
 
 
 class ListenerKeys:
@@ -121,36 +110,29 @@ def _trusted(keys: ListenerKeys) -> Pem | None:
 
 
 def _from_file(keys: ListenerKeys, store: str) -> Pem | None:
-    _, location, _ = _STORE_KEYS[store]
+    kind, location, password = _STORE_KEYS[store]
     if not keys[location]:
         return None
+    given = keys[kind].upper()
+    if given in _OF_JAVA:
+        if store == "keystore" and not keys[password]:
+            raise ConfigError.of(keys.name(password), None, f"must be set for {keys[location]}")
+        return Pem(keys.name(location), path=keys[location], store_password=keys[password] or "")
     _check_is_pem(keys, store, inline=False)
     return Pem(keys.name(location), path=keys[location])
 
 
 def _check_is_pem(keys: ListenerKeys, store: str, *, inline: bool) -> None:
     kind, location, password = _STORE_KEYS[store]
-    given = keys[kind].upper()
     if inline and keys[location]:
         expected = "give either this file or the PEM text, not both"
         raise ConfigError.of(keys.name(location), keys[location], expected)
-    if given == "PEM":
-        if keys[password]:
-            expected = "a PEM file has none; for an encrypted private key set ssl.key.password"
-            raise ConfigError.of(keys.name(password), _HIDDEN, expected)
-        return
-    if inline:
-        expected = f"PEM text needs {keys.name(kind)}=PEM"
+    if keys[kind].upper() != "PEM":
+        expected = f"PEM text needs {keys.name(kind)}=PEM" if inline else "expected PEM or PKCS12"
         raise ConfigError.of(keys.name(kind), keys[kind], expected)
-    line = _AS_PEM[store].get(given)
-    if line is None:
-        raise ConfigError.of(keys.name(kind), keys[kind], "expected PEM")
-    file = keys[location]
-    expected = (
-        f"{file} must be a PEM file: {line.format(file=file)} converts a {given} file; then set "
-        f"{keys.name(location)}={file}.pem and {keys.name(kind)}=PEM, without {password}"
-    )
-    raise ConfigError.of(keys.name(kind), keys[kind], expected)
+    if keys[password]:
+        expected = "a PEM file has none; for an encrypted private key set ssl.key.password"
+        raise ConfigError.of(keys.name(password), _HIDDEN, expected)
 
 
 def _versions(keys: ListenerKeys) -> frozenset[str]:

@@ -13,7 +13,6 @@ from ottla.config.errors import ConfigError, Unknown
 from ottla.logs import get_logger
 from ottla.network.security import Security
 from ottla.network.tls_renewal import check_renewal
-from ottla.runtime.tls import BadTlsFile
 from ottla.runtime.tls_material import (
     FileStates,
     TlsMaterial,
@@ -21,7 +20,7 @@ from ottla.runtime.tls_material import (
     load_material,
     states_of_files,
 )
-from ottla.runtime.tls_socket import TlsBuffers, TlsSocket
+from ottla.runtime.tls_socket import BadTlsFile, TlsBuffers, TlsSocket
 from ottla.security.certificates import BadCertificate, java_name, parse_certificate
 from ottla.security.principal import ANONYMOUS, USER_TYPE, KafkaPrincipal
 from ottla.security.principal_rules import NoRuleMatches, PrincipalRules

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ottla.runtime.tls import BadTlsFile
+from ottla.runtime.tls_socket import BadTlsFile
 from ottla.security.certificates import BadCertificate, Certificate, java_name, parse_certificate
 
 if TYPE_CHECKING:

@@ -6,29 +6,33 @@ The stream itself is in `tls_socket`; it works over any `Socket`. `tls_material`
 from __future__ import annotations
 
 import asyncio
+import os
 import ssl
-from dataclasses import dataclass
+import tempfile
+from collections.abc import Iterator
+from contextlib import contextmanager
+from dataclasses import dataclass, field
 from pathlib import Path
 
+from ottla.runtime.java_stores import is_store, store_as_pem
 from ottla.runtime.network import Socket
-from ottla.runtime.tls_socket import TlsError, TlsSocket
+from ottla.runtime.tls_socket import BadTlsFile, TlsSocket
 
 Context = ssl.SSLContext
 
 
-class BadTlsFile(TlsError):
-    """A file of certificates or keys that does not exist or is invalid."""
-
-
 @dataclass(frozen=True, slots=True)
 class TlsFiles:
-    """PEM files. Without `ca` the system's list of authorities is trusted."""
+    """Files in PEM, or Java's stores. Without `ca` the system's list of authorities is trusted."""
 
     ca: str | None = None
     certificate: str | None = None
     key: str | None = None
     """May be in the file of the certificate."""
-    password: str | None = None
+    password: str | None = field(default=None, repr=False)
+    """Of the key, or of the store with the certificate."""
+    ca_password: str | None = field(default=None, repr=False)
+    """Of the store with the authorities."""
     check_hostname: bool = True
 
 
@@ -38,7 +42,11 @@ def client_context(files: TlsFiles) -> Context:
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.check_hostname = files.check_hostname
     if files.ca is not None:
-        trust(context, read_pem(files.ca).decode("ascii", "ignore"), files.ca)
+        data = read_file(files.ca)
+        if is_store(data):
+            trust(context, store_as_pem(data, files.ca, files.ca_password or ""), files.ca)
+        else:
+            trust(context, data.decode("ascii", "ignore"), files.ca)
     if files.certificate is not None:
         _present(context, files)
     return context
@@ -54,20 +62,47 @@ def trust(context: Context, text: str, origin: str) -> None:
 
 def _present(context: Context, files: TlsFiles) -> None:
     assert files.certificate is not None
-    for path in filter(None, (files.certificate, files.key)):
-        read_pem(path)
+    data = read_file(files.certificate)
+    if is_store(data):
+        text = store_as_pem(data, files.certificate, files.password or "")
+        with as_file(text) as path:
+            _load(context, path, None, "", files.certificate)
+        return
+    if files.key is not None:
+        read_file(files.key)
+    shown = f"{files.certificate} and {files.key or files.certificate}"
+    # A password, even an empty one, keeps OpenSSL from asking for it at the terminal.
+    _load(context, files.certificate, files.key, files.password or "", shown)
+
+
+def _load(context: Context, chain: str, key: str | None, password: str, shown: str) -> None:
     try:
-        # A password, even an empty one, keeps OpenSSL from asking for it at the terminal.
-        context.load_cert_chain(files.certificate, files.key, files.password or "")
+        context.load_cert_chain(chain, key, password)
     except (ssl.SSLError, OSError) as error:
-        key = files.key or files.certificate
         raise BadTlsFile(
-            f"{files.certificate} and {key} are no certificate and its key in PEM, "
-            "or the password of the key is wrong"
+            f"{shown} are no certificate and its key in PEM, or the password of the key is wrong"
         ) from error
 
 
-def read_pem(path: str) -> bytes:
+@contextmanager
+def as_file(text: str) -> Iterator[str]:
+    """Give the text a path for as long as it is needed. It has a private key: where the system can,
+    the file is in memory only."""
+    data = text.encode("ascii", "replace")
+    if not hasattr(os, "memfd_create"):
+        with tempfile.NamedTemporaryFile() as file:
+            file.write(data)
+            file.flush()
+            yield file.name
+        return
+    descriptor = os.memfd_create("ottla-keystore")
+    with os.fdopen(descriptor, "wb") as file:
+        file.write(data)
+        file.flush()
+        yield f"/proc/self/fd/{descriptor}"
+
+
+def read_file(path: str) -> bytes:
     try:
         return Path(path).read_bytes()
     except OSError as error:

@@ -1,4 +1,4 @@
-"""TLS for nodes: contexts for a listener and for connections to other nodes, from PEM text.
+"""TLS for nodes: contexts for a listener and for connections to other nodes.
 
 What OpenSSL wants as a file is given to it in memory, so that text from a setting and text from a
 file go the same way, and what was checked is what is used.
@@ -9,14 +9,14 @@ from __future__ import annotations
 import os
 import re
 import ssl
-import tempfile
-from collections.abc import Iterable, Iterator
-from contextlib import contextmanager
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
-from ottla.runtime.tls import BadTlsFile, Context, read_pem, trust
+from ottla.runtime.java_stores import store_as_pem
+from ottla.runtime.tls import Context, as_file, read_file, trust
 from ottla.runtime.tls_settings import Pem, TlsSettings
+from ottla.runtime.tls_socket import BadTlsFile
 
 _BLOCK: Final = r"-----BEGIN ([A-Z0-9 ]+)-----(.*?)-----END \1-----"
 _BASE64: Final = r"[A-Za-z0-9+/=\s]+"
@@ -81,7 +81,7 @@ def load_material(settings: TlsSettings, now: TlsMaterial | None = None) -> TlsM
         server = _context(settings, ssl.PROTOCOL_TLS_SERVER, trusted)
         server.verify_mode = _VERIFY_MODES[settings.client_auth]
         server.options |= ssl.OP_NO_RENEGOTIATION | ssl.OP_CIPHER_SERVER_PREFERENCE
-        with _as_file(identity) as path:
+        with as_file(identity) as path:
             for context in (server, client):
                 _present(context, path, settings, settings.identity)
     return TlsMaterial(settings, server, client, certificate, (identity, trusted))
@@ -122,9 +122,15 @@ def _text(pem: Pem) -> str:
     if pem.text:
         return pem.text
     try:
-        return read_pem(pem.path).decode("ascii", "ignore")
+        data = read_file(pem.path)
     except BadTlsFile as error:
-        raise BadTlsFile(f"{pem.setting}: {error}; give the path of a readable PEM file") from error
+        raise BadTlsFile(f"{pem.setting}: {error}; give the path of a readable file") from error
+    if pem.store_password is None:
+        return data.decode("ascii", "ignore")
+    try:
+        return store_as_pem(data, pem.path, pem.store_password)
+    except BadTlsFile as error:
+        raise BadTlsFile(f"{pem.setting}: {error}") from error
 
 
 def _normal(text: str) -> str:
@@ -219,21 +225,3 @@ def _why_unusable(error: OSError, settings: TlsSettings, pem: Pem) -> str:
         f"{pem}: the private key cannot be read; if it is encrypted, set "
         f"{settings.key_password_setting}"
     )
-
-
-@contextmanager
-def _as_file(text: str) -> Iterator[str]:
-    """Give the text a path for as long as it is needed. It has a private key: where the system can,
-    the file is in memory only."""
-    data = text.encode("ascii", "replace")
-    if not hasattr(os, "memfd_create"):
-        with tempfile.NamedTemporaryFile() as file:
-            file.write(data)
-            file.flush()
-            yield file.name
-        return
-    descriptor = os.memfd_create("ottla-keystore")
-    with os.fdopen(descriptor, "wb") as file:
-        file.write(data)
-        file.flush()
-        yield f"/proc/self/fd/{descriptor}"

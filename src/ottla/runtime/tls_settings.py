@@ -7,12 +7,14 @@ from dataclasses import dataclass, field
 
 @dataclass(frozen=True, slots=True)
 class Pem:
-    """PEM text: in a file, or given as it is."""
+    """Keys and certificates: PEM text, in a file or given as it is, or a store of Java's."""
 
     setting: str
     """The setting that has it, for messages."""
     path: str = ""
     text: str = field(default="", repr=False)
+    store_password: str | None = field(default=None, repr=False)
+    """Of Java's store; None for PEM."""
 
     def __str__(self) -> str:
         return f"{self.setting} ({self.path})" if self.path else self.setting

@@ -28,6 +28,10 @@ class TlsError(OSError):
     """TLS itself failed, not the connection: a retry will not help."""
 
 
+class BadTlsFile(TlsError):
+    """A file of certificates or keys that does not exist or is invalid."""
+
+
 class CertificateRefused(TlsError):
     """The certificate of the peer is not trusted."""
 

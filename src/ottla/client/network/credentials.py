@@ -31,7 +31,8 @@ def security_of(settings: ClientSettings) -> Security:
 
 
 def _context(settings: ClientSettings) -> Context:
-    from ottla.runtime.tls import BadTlsFile, TlsFiles, client_context
+    from ottla.runtime.tls import TlsFiles, client_context
+    from ottla.runtime.tls_socket import BadTlsFile
 
     if settings.ssl_context is not None:
         return settings.ssl_context
@@ -42,6 +43,7 @@ def _context(settings: ClientSettings) -> Context:
                 settings.ssl_certfile,
                 settings.ssl_keyfile,
                 settings.ssl_password,
+                settings.ssl_cafile_password,
                 settings.ssl_check_hostname,
             )
         )

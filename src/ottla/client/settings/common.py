@@ -37,6 +37,7 @@ class ClientOptions(TypedDict, total=False):
     security_protocol: SecurityProtocol
     ssl_context: SSLContext | None
     ssl_cafile: str | None
+    ssl_cafile_password: str | None
     ssl_certfile: str | None
     ssl_keyfile: str | None
     ssl_password: str | None
@@ -82,13 +83,15 @@ class ClientSettings:
     ssl_context: SSLContext | None = None
     """Your own context; the other `ssl_` settings are then ignored."""
     ssl_cafile: str | None = None
-    """The certificates to trust (PEM); by default the system's."""
+    """The certificates to trust (PEM or PKCS12); by default the system's."""
+    ssl_cafile_password: str | None = None
+    """The password of a PKCS12 `ssl_cafile`."""
     ssl_certfile: str | None = None
-    """This client's own certificate (PEM), if brokers require one."""
+    """This client's own certificate (PEM, or PKCS12 with its key), if brokers require one."""
     ssl_keyfile: str | None = None
     """The certificate's key (PEM)."""
     ssl_password: str | None = None
-    """The key's password."""
+    """The password of the key, or of a PKCS12 `ssl_certfile`."""
     ssl_check_hostname: bool = True
     """Whether the broker's certificate must match the host name."""
     sasl_mechanism: SaslMechanism = "PLAIN"

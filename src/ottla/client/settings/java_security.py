@@ -1,7 +1,6 @@
 """Translates the security settings of Java's clients into those of ours.
 
-Java keeps names and passwords in `sasl.jaas.config`, and keys in stores. Stores of type PEM are
-plain files that Python reads too; those of Java's own types must be converted once.
+Java keeps names and passwords in `sasl.jaas.config`, and keys in stores: PEM files, or PKCS12.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ from ottla.client.errors import BadSetting
 
 _PAIR = re.compile(r'(\w+)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|\'([^\']*)\'|([^\s;]+))')
 _MODULES = ("PlainLoginModule", "ScramLoginModule")
-_PEM_ENDINGS = (".pem", ".crt", ".cert", ".cer", ".key")
+_TYPES = ("PEM", "PKCS12", "JKS")  # whatever is said, the file itself decides
 
 
 def security_options(given: Mapping[str, str], prefix: str = "") -> dict[str, Any]:
@@ -22,12 +21,7 @@ def security_options(given: Mapping[str, str], prefix: str = "") -> dict[str, An
     found: dict[str, Any] = {}
     if jaas := given.get("sasl.jaas.config", "").strip():
         found |= _from_jaas(jaas, prefix)
-    if (store := _pem_store(given, "truststore", prefix)) is not None:
-        found["ssl_cafile"] = store
-    if (store := _pem_store(given, "keystore", prefix)) is not None:
-        found |= {"ssl_certfile": store, "ssl_keyfile": store}
-    if password := given.get("ssl.key.password"):
-        found["ssl_password"] = password
+    found |= _stores(given, prefix)
     if (algorithm := given.get("ssl.endpoint.identification.algorithm")) is not None:
         # Java turns the check off with an empty string, librdkafka with "none".
         found["ssl_check_hostname"] = algorithm.strip().lower() not in ("", "none")
@@ -54,7 +48,24 @@ def _from_jaas(text: str, prefix: str) -> dict[str, str]:
     return {"sasl_username": pairs["username"], "sasl_password": pairs["password"]}
 
 
-def _pem_store(given: Mapping[str, str], store: str, prefix: str) -> str | None:
+def _stores(given: Mapping[str, str], prefix: str) -> dict[str, Any]:
+    found: dict[str, Any] = {}
+    if (trusted := _location(given, "truststore", prefix)) is not None:
+        found["ssl_cafile"] = trusted
+        if password := given.get("ssl.truststore.password"):
+            found["ssl_cafile_password"] = password
+    own = _location(given, "keystore", prefix)
+    password = given.get("ssl.key.password")
+    if own is not None:
+        found |= {"ssl_certfile": own, "ssl_keyfile": own}
+        # Java's stores have one password for the store and the key in it.
+        password = given.get("ssl.keystore.password") or password
+    if password:
+        found["ssl_password"] = password
+    return found
+
+
+def _location(given: Mapping[str, str], store: str, prefix: str) -> str | None:
     for inline in (
         f"ssl.{store}.certificates",
         f"ssl.{store}.certificate.chain",
@@ -65,15 +76,7 @@ def _pem_store(given: Mapping[str, str], store: str, prefix: str) -> str | None:
                 f"{prefix}{inline}",
                 f"put it into a PEM file and name that in {prefix}ssl.{store}.location",
             )
-    location = given.get(f"ssl.{store}.location")
-    if location is None:
-        return None
-    kind = given.get(f"ssl.{store}.type", "").strip().upper()
-    if kind != "PEM" and not (not kind and location.lower().endswith(_PEM_ENDINGS)):
-        raise BadSetting(
-            f"{prefix}ssl.{store}.location",
-            f"{location!r} is a {kind or 'JKS'} store, which only Java reads; convert it to PEM "
-            "(keytool -exportcert -rfc, or openssl pkcs12 -nodes) and set "
-            f"{prefix}ssl.{store}.type to PEM",
-        )
-    return location
+    kind = given.get(f"ssl.{store}.type", "PKCS12").strip().upper()
+    if kind not in _TYPES:
+        raise BadSetting(f"{prefix}ssl.{store}.type", f"{kind!r} is none of {', '.join(_TYPES)}")
+    return given.get(f"ssl.{store}.location")

@@ -222,7 +222,7 @@ def test_files_that_cannot_be_used_end_the_start_with_one_sentence(
     for changes, code, part in (
         ({"ssl.keystore.location": "/nowhere.pem"}, 1, "ssl.keystore.location: cannot read"),
         ({"ssl.keystore.location": files.ca}, 1, "has no private key: put the key and"),
-        ({"ssl.keystore.type": "JKS"}, 2, "keytool -importkeystore"),
+        ({"ssl.keystore.type": "JKS"}, 2, "ssl.keystore.password: must be set for"),
     ):
         broker = TlsBroker(tmp_path / "broker", files.options() | changes)
         done = subprocess.run(

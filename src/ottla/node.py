@@ -39,11 +39,11 @@ from ottla.broker.server.fetch_sessions import FetchSessionCache
 from ottla.broker.server.live_config import LiveConfig
 from ottla.broker.server.local import LocalController
 from ottla.broker.server.replica_sessions import ReplicaSessionCache
-from ottla.broker.server.server import Server
+from ottla.broker.server.server import ListenerSecurity, Server
 from ottla.broker.server.services import BrokerServices, ControllerServices
 from ottla.broker.storage.log_manager import LogManager
 from ottla.config.broker import BrokerConfig
-from ottla.config.endpoints import SSL
+from ottla.config.errors import ConfigError
 from ottla.config.listeners import SECURITY_PROTOCOLS
 from ottla.config.topic import TopicConfig
 from ottla.logs import get_logger
@@ -100,11 +100,11 @@ class Node:
         self.peers: Peers = LatePeers(brokers)
         self._controller_peers: Peers = self.peers
         """Those of brokers, unless only one of the two has TLS or each its own."""
-        if names[0] != names[1] and SSL in map(config.protocol_of, names):
+        if names[0] != names[1] and any(map(config.has_tls, names)):
             self._controller_peers = LatePeers(controllers)
         self._tls: NodeTls | None = None
         """None if no listener has TLS."""
-        self.server = Server(runtime, config, self.log_manager.file_failed, self._tls_of)
+        self.server = Server(runtime, config, self.log_manager.file_failed, self._security_of)
         self._reactions = Backlog(runtime, "react-to-metadata")
         self._closing: list[Callable[[], Awaitable[None] | None]] = []
         """Stops what was started: call the last one first."""
@@ -201,8 +201,21 @@ class Node:
             config = TopicConfig.build(self.config, {})
             await self.log_manager.load(lambda topic: config)
 
+    def _security_of(self, listener: str) -> ListenerSecurity:
+        """Return the security of a listener to be opened; raises `OSError` if it has none."""
+        config = self.config
+        sasl = None
+        if config.has_sasl(listener):
+            from ottla.broker.server.sign_in.sign_ins import ListenerSasl
+
+            try:
+                sasl = ListenerSasl(listener, config.sasl_of(listener))
+            except ConfigError as error:
+                raise OSError(f"nobody could sign in: {error}") from None
+        return ListenerSecurity(config.protocol_of(listener), self._tls_of(listener), sasl)
+
     def _tls_of(self, listener: str) -> ListenerTls | None:
-        if self.config.protocol_of(listener) != SSL:
+        if not self.config.has_tls(listener):
             return None
         found = None if self._tls is None else self._tls.of(listener)
         if found is None:
@@ -232,7 +245,7 @@ class Node:
         """Return the nodes that this one reaches by their listeners of this name."""
         from ottla.broker.peers.connected import ConnectedPeers
 
-        if self._tls is None or self.config.protocol_of(listener) != SSL:
+        if self._tls is None or not self.config.has_tls(listener):
             return ConnectedPeers(self.runtime)
         return ConnectedPeers(self.runtime, security=partial(self._tls.security_of, listener))
 

@@ -45,7 +45,11 @@ def test_a_listener_is_shown_as_it_is_written() -> None:
         ("PLAINTEXT://:1,CLIENTS://:1", "a port of its own"),
         ("PLAINTEXT://10.0.0.1:1,CLIENTS://10.0.0.2:1", "a port of its own"),
         ("UNMAPPED://:1", "must have a protocol"),
-        ("SASL_SSL://:1", "SASL_SSL is not there yet, only PLAINTEXT and SSL listeners"),
+        ("SASL_SSL://:1", "an SSL listener needs a private key and a certificate chain"),
+        (
+            "SASL_SSL://:1",
+            "GSSAPI for configuration sasl.enabled.mechanisms: expected some of PLAIN",
+        ),
         ("SSL://:1", "an SSL listener needs a private key and a certificate chain"),
     ],
 )

@@ -8,9 +8,11 @@ from collections.abc import Mapping
 import pytest
 
 from ottla.config.broker import BrokerConfig
-from ottla.config.cipher_suites import TLS_1_3, openssl_name
+from ottla.config.definitions.tls import KEYS
 from ottla.config.errors import ConfigError
-from ottla.config.tls import ListenerKeys, tls_settings
+from ottla.config.security.cipher_suites import TLS_1_3, openssl_name
+from ottla.config.security.listener_keys import ListenerKeys
+from ottla.config.security.tls import tls_settings
 from ottla.runtime.tls_settings import TlsSettings
 
 SECRET = "open sesame"
@@ -25,7 +27,7 @@ FILES = {
 def settings(given: Mapping[str, str], *, is_server: bool = True) -> TlsSettings:
     config = BrokerConfig.parse(given)
     values = {name: config[name] for name in config._values}
-    return tls_settings(ListenerKeys("Clients", values, [given]), is_server=is_server)
+    return tls_settings(ListenerKeys("Clients", KEYS, values, [given]), is_server=is_server)
 
 
 def refusal(given: Mapping[str, str]) -> str:

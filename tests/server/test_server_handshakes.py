@@ -15,6 +15,7 @@ import pytest
 from bench.brokers import HOST
 
 from ottla.broker.server.connections import handshakes as module
+from ottla.broker.server.connections.failure_log import FAILURES_LOGGED_PER_S_MAX
 from ottla.broker.server.connections.handshakes import Handshakes
 from ottla.network.node_tls import ListenerTls, NoPrincipal
 from ottla.runtime.network import Socket
@@ -235,4 +236,4 @@ def test_failures_are_logged_at_a_bounded_rate(
         run(main)
     seconds = int(loop_time.time() - began) + 2
     loop_time.close()
-    assert len(reasons(caplog)) <= seconds * module.FAILURES_LOGGED_PER_S_MAX
+    assert len(reasons(caplog)) <= seconds * FAILURES_LOGGED_PER_S_MAX

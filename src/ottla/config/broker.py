@@ -1,13 +1,17 @@
 """The broker's settings: Kafka's defaults, then the file, then settings made at run time."""
 
 from collections.abc import Iterator, Mapping
+from dataclasses import replace
 from typing import Any, Final
 
 from ottla.config.cluster import Voter, parse_address, parse_voters
-from ottla.config.definitions import BROKER_KEYS
-from ottla.config.endpoints import SSL, Endpoints, resolve_endpoints
+from ottla.config.definitions import BROKER_KEYS, sasl, tls
+from ottla.config.endpoints import Endpoints, resolve_endpoints
 from ottla.config.errors import ConfigError, Problem, Unknown
+from ottla.config.keys import ConfigKey
 from ottla.config.listeners import (
+    SASL_PROTOCOLS,
+    TLS_PROTOCOLS,
     Listener,
     both_local,
     is_everywhere,
@@ -16,8 +20,10 @@ from ottla.config.listeners import (
 )
 from ottla.config.names import find_key, is_listener_key, is_plugin_key, unknown_key
 from ottla.config.rules import ALL_LOG_DIRS, broken_rules, parse_ip_overrides
+from ottla.config.security.listener_keys import ListenerKeys
+from ottla.config.security.sasl import SaslSettings, sasl_settings
+from ottla.config.security.tls import tls_settings
 from ottla.config.synonyms import BROKER_SYNONYMS
-from ottla.config.tls import ListenerKeys, tls_settings
 from ottla.config.updates import READ_ONLY
 from ottla.config.values import IllTyped
 from ottla.runtime.tls_settings import TlsSettings
@@ -79,7 +85,7 @@ class BrokerConfig:
         except ConfigError as wrong:
             raise ConfigError([*problems, *wrong.problems], places) from None
         config = cls(explicit, resolved, endpoints)
-        problems += config.tls_problems()
+        problems += config.security_problems()
         if problems:
             raise ConfigError(problems, places)
         return config
@@ -114,7 +120,7 @@ class BrokerConfig:
             per_broker=dict(per_broker),
             ignored=ignored,
         )
-        config.ignored += tuple(config.tls_problems())
+        config.ignored += tuple(config.security_problems())
         return config
 
     def __getitem__(self, name: str) -> Any:
@@ -159,7 +165,7 @@ class BrokerConfig:
         """The names of the listeners with TLS: those of this node, and the one by which it reaches
         controllers."""
         names = [*self._own_listeners, self.controller_listener_name]
-        return tuple(name for name in dict.fromkeys(names) if self.protocol_of(name) == SSL)
+        return tuple(name for name in dict.fromkeys(names) if self.has_tls(name))
 
     @property
     def _own_listeners(self) -> tuple[str, ...]:
@@ -174,19 +180,46 @@ class BrokerConfig:
         """Return the security protocol of a listener, of this node or of others."""
         return self._endpoints.protocols.get(listener, "PLAINTEXT")
 
+    @property
+    def sasl_listeners(self) -> tuple[str, ...]:
+        """The names of this node's listeners whose clients sign in."""
+        return tuple(name for name in self._own_listeners if self.has_sasl(name))
+
+    def has_tls(self, listener: str) -> bool:
+        return self.protocol_of(listener) in TLS_PROTOCOLS
+
+    def has_sasl(self, listener: str) -> bool:
+        return self.protocol_of(listener) in SASL_PROTOCOLS
+
     def tls_of(self, listener: str) -> TlsSettings:
         """Return the TLS settings of a listener; raises `ConfigError`."""
-        given = (self.per_broker, self.cluster_default, self.explicit)
-        keys = ListenerKeys(listener, self._values, given)
-        return tls_settings(keys, is_server=listener in self._own_listeners)
+        keys = self._keys_of(listener, tls.KEYS)
+        settings = tls_settings(keys, is_server=listener in self._own_listeners)
+        if self.has_sasl(listener) and "ssl.client.auth" not in keys:
+            # Clients sign in: as in Kafka, only the listener's own key asks for certificates, too.
+            settings = replace(settings, client_auth="none")
+        return settings
 
-    def tls_problems(self) -> list[Problem | Unknown]:
+    def sasl_of(self, listener: str) -> SaslSettings:
+        """Return how clients of a listener sign in; raises `ConfigError`."""
+        return sasl_settings(self._keys_of(listener, sasl.KEYS))
+
+    def _keys_of(self, listener: str, keys: Mapping[str, ConfigKey]) -> ListenerKeys:
+        given = (self.per_broker, self.cluster_default, self.explicit)
+        return ListenerKeys(listener, keys, self._values, given)
+
+    def security_problems(self) -> list[Problem | Unknown]:
+        """Return what keeps listeners from having the TLS or the sign-in that they are to have."""
         problems: dict[Problem | Unknown, None] = {}
-        for name in self.tls_listeners:
-            try:
-                self.tls_of(name)
-            except ConfigError as error:
-                problems |= dict.fromkeys(error.problems)
+        for names, read in (
+            (self.tls_listeners, self.tls_of),
+            (self.sasl_listeners, self.sasl_of),
+        ):
+            for name in names:
+                try:
+                    read(name)
+                except ConfigError as error:
+                    problems |= dict.fromkeys(error.problems)
         return list(problems)
 
     @property
@@ -271,6 +304,17 @@ class BrokerConfig:
         """Limits for single addresses that differ from `max.connections.per.ip`."""
         return parse_ip_overrides(self._values["max.connections.per.ip.overrides"])
 
+    def heeds(self, name: str) -> bool:
+        """True if a key of a single listener has an effect: `listener.name.internal.ssl.*`."""
+        of_tls = [f"listener.name.{one.lower()}.ssl." for one in self.tls_listeners]
+        if name.startswith(tuple(of_tls)):
+            return True
+        for listener in self.sasl_listeners:
+            base = name.removeprefix(f"listener.name.{listener.lower()}.")
+            if base != name and (base in sasl.KEYS or base.partition(".")[2] in sasl.KEYS):
+                return True
+        return False
+
     def unused_warnings(self) -> list[str]:
         """Return warnings about settings in the file that have no effect, one sentence each, to be
         logged once at start."""
@@ -333,10 +377,9 @@ def _resolved(values: dict[str, Any]) -> dict[str, Any]:
 
 def _warnings(config: BrokerConfig) -> Iterator[str]:
     unused, foreign = [], []
-    with_tls = tuple(f"listener.name.{name.lower()}.ssl." for name in config.tls_listeners)
     for name in sorted(config.explicit):
         key = find_key(name)
-        if is_listener_key(name) and name.startswith(with_tls) and key is not None and key.used:
+        if is_listener_key(name) and key is not None and key.used and config.heeds(name):
             continue
         if is_plugin_key(name) or is_listener_key(name):
             foreign.append(name)

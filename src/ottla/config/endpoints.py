@@ -16,8 +16,8 @@ from ottla.config.listeners import (
 )
 
 SSL: Final = "SSL"
-SERVED_PROTOCOLS: Final = ("PLAINTEXT", SSL)
-_SERVED: Final = " and ".join(SERVED_PROTOCOLS)
+BETWEEN_NODES: Final = ("PLAINTEXT", SSL)
+_BETWEEN_NODES: Final = " and ".join(BETWEEN_NODES)
 
 
 class Endpoints(NamedTuple):
@@ -47,7 +47,7 @@ def resolve_endpoints(values: Mapping[str, Any], given: Mapping[str, str]) -> En
     problems += _role_problems(served, controllers, values)
     key = "listener.security.protocol.map"
     protocols = implied_protocols(parse_protocol_map(values[key]), controller_names, key in given)
-    problems += _protocol_problems(listeners, protocols)
+    problems += _protocol_problems(listeners, controller_names, protocols)
     problems += _other_controllers_problems(controller_names, protocols)
     advertised = default_advertised(served)
     advertised_controllers = default_advertised(controllers)
@@ -58,7 +58,7 @@ def resolve_endpoints(values: Mapping[str, Any], given: Mapping[str, str]) -> En
         own = {item.name: item for item in told if item.name in controller_names}
         advertised_controllers = tuple(own.get(c.name, c) for c in advertised_controllers)
     if served:
-        problems += _inter_broker_problems(advertised, values, given)
+        problems += _inter_broker_problems(advertised, values, given, protocols)
     if problems:
         raise ConfigError(problems)
     return Endpoints(served, controllers, advertised, advertised_controllers, protocols)
@@ -88,6 +88,7 @@ def _role_problems(
 
 def _protocol_problems(
     listeners: tuple[Listener, ...],
+    controller_names: set[str],
     protocols: Mapping[str, str],
 ) -> list[Problem]:
     problems = []
@@ -96,8 +97,8 @@ def _protocol_problems(
         if protocol is None:
             expected = f"{listener.name} must have a protocol in listener.security.protocol.map"
             problems.append(Problem("listeners", str(listener), expected))
-        elif protocol not in SERVED_PROTOCOLS:
-            expected = f"{protocol} is not there yet, only {_SERVED} listeners can be served"
+        elif listener.name in controller_names and protocol not in BETWEEN_NODES:
+            expected = f"{protocol} is not there yet for controllers, only {_BETWEEN_NODES}"
             problems.append(Problem("listeners", str(listener), expected))
     return problems
 
@@ -107,9 +108,11 @@ def _other_controllers_problems(
 ) -> list[Problem]:
     """Check that this node can connect to the controllers."""
     return [
-        Problem("controller.listener.names", name, f"{protocol} is not there yet, only {_SERVED}")
+        Problem(
+            "controller.listener.names", name, f"{protocol} is not there yet, only {_BETWEEN_NODES}"
+        )
         for name in sorted(controller_names)
-        if (protocol := protocols.get(name, "PLAINTEXT")) not in SERVED_PROTOCOLS
+        if (protocol := protocols.get(name, "PLAINTEXT")) not in BETWEEN_NODES
     ]
 
 
@@ -135,7 +138,10 @@ def _advertised_problems(
 
 
 def _inter_broker_problems(
-    advertised: tuple[Listener, ...], values: Mapping[str, Any], given: Mapping[str, str]
+    advertised: tuple[Listener, ...],
+    values: Mapping[str, Any],
+    given: Mapping[str, str],
+    protocols: Mapping[str, str],
 ) -> list[Problem]:
     name, protocol = values["inter.broker.listener.name"], values["security.inter.broker.protocol"]
     if name is not None:
@@ -145,10 +151,18 @@ def _inter_broker_problems(
         if name.upper() not in (listener.name for listener in advertised):
             known = ", ".join(listener.name for listener in advertised)
             return [Problem("inter.broker.listener.name", name, f"expected one of {known}")]
-    elif protocol not in SERVED_PROTOCOLS:
-        expected = f"{protocol} is not there yet, only {_SERVED}"
+        if (mapped := protocols.get(name.upper(), "PLAINTEXT")) not in BETWEEN_NODES:
+            expected = f"{mapped} is not there yet between brokers, only {_BETWEEN_NODES}"
+            return [Problem("inter.broker.listener.name", name, expected)]
+    elif protocol not in BETWEEN_NODES:
+        expected = f"{protocol} is not there yet, only {_BETWEEN_NODES}"
         return [Problem("security.inter.broker.protocol", protocol, expected)]
     elif protocol == SSL and SSL not in (listener.name for listener in advertised):
         expected = "no listener has this name: name one in inter.broker.listener.name instead"
         return [Problem("security.inter.broker.protocol", protocol, expected)]
+    elif has_other_controllers(values) and protocol not in (one.name for one in advertised):
+        (first, *_) = advertised
+        if (mapped := protocols.get(first.name, "PLAINTEXT")) not in BETWEEN_NODES:
+            expected = f"{mapped} is not there yet between brokers: name a listener of another kind"
+            return [Problem("inter.broker.listener.name", first.name, expected)]
     return []

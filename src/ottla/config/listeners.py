@@ -17,6 +17,8 @@ _EVERYWHERE: Final = ("0.0.0.0", "::")
 
 SECURITY_PROTOCOLS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 """In the order of their numbers in the protocol."""
+TLS_PROTOCOLS: Final = frozenset({"SSL", "SASL_SSL"})
+SASL_PROTOCOLS: Final = frozenset({"SASL_PLAINTEXT", "SASL_SSL"})
 
 
 class Listener(NamedTuple):

@@ -7,13 +7,12 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from ottla.broker.server.caller import NO_CONNECTION, Caller
+from ottla.broker.server.caller import NO_CONNECTION, PLAINTEXT, Caller
 from ottla.broker.server.connections.connection import Connection
 from ottla.broker.server.connections.limits import ConnectionLimits, total_within
 from ottla.broker.server.contract import BROKERS, CONTROLLERS
 from ottla.broker.server.dispatch import Dispatcher
 from ottla.broker.server.large_requests import LargeRequests
-from ottla.config.endpoints import SSL
 from ottla.logs import get_logger
 from ottla.runtime.network import BufferSizes
 from ottla.runtime.pace import SLICE_S
@@ -22,12 +21,14 @@ from ottla.security.principal import ANONYMOUS
 if TYPE_CHECKING:
     from ottla.broker.server.connections.handshakes import Handshakes
     from ottla.broker.server.services import NodeServices
+    from ottla.broker.server.sign_in.sign_ins import ListenerSasl, SignIns
     from ottla.config.broker import BrokerConfig
     from ottla.config.listeners import Listener as ListenerConfig
     from ottla.network.node_tls import ListenerTls
     from ottla.runtime.network import Listener, Socket
     from ottla.runtime.runtime import Runtime, Timer
     from ottla.runtime.tls_socket import TlsSocket
+    from ottla.security.principal import KafkaPrincipal
 
 log = get_logger("ottla.network")
 
@@ -41,10 +42,26 @@ class _Served(NamedTuple):
     on_close: Callable[[int], object]
 
 
+class _Entrance(NamedTuple):
+    """A listener: what a client has to pass before its requests are served."""
+
+    kind: str
+    name: str
+    security_protocol: str
+    tls: ListenerTls | None
+    sasl: ListenerSasl | None
+
+
 class _Opened(NamedTuple):
     kind: str
     name: str
     listener: Listener
+
+
+class ListenerSecurity(NamedTuple):
+    security_protocol: str = PLAINTEXT
+    tls: ListenerTls | None = None
+    sasl: ListenerSasl | None = None
 
 
 class Server:
@@ -53,13 +70,13 @@ class Server:
         runtime: Runtime,
         config: BrokerConfig,
         on_file_failed: Callable[[str, OSError], object],
-        tls_of: Callable[[str], ListenerTls | None] = lambda listener: None,
+        security_of: Callable[[str], ListenerSecurity] = lambda listener: ListenerSecurity(),
     ) -> None:
-        """`on_file_failed` is called with the path of a segment file that cannot be sent. `tls_of`
-        returns the TLS of a listener, or None if it has none."""
+        """`on_file_failed` is called with the path of a segment file that cannot be sent.
+        `security_of` returns the TLS and the sign-in of a listener that is to be opened."""
         self.runtime = runtime
         self.on_file_failed = on_file_failed
-        self._tls_of = tls_of
+        self._security_of = security_of
         self.dispatchers = {kind: Dispatcher(kind) for kind in (BROKERS, CONTROLLERS)}
         self.large_requests = LargeRequests(runtime)
         self.receive_view = memoryview(bytearray(RECEIVE_BUFFER_BYTES))
@@ -74,6 +91,8 @@ class Server:
         self._listeners: list[_Opened] = []
         self._handshakes: dict[str, Handshakes] = {}
         """By kind of listener, so that clients do not crowd out other nodes."""
+        self._sign_ins: dict[str, SignIns] = {}
+        self._failure_delay_s: float = config["connection.failed.authentication.delay.ms"] / 1000
         self._served: dict[str, _Served] = {}
         self._busy: deque[Connection] = deque()
         self._busy_is_scheduled = False
@@ -111,11 +130,11 @@ class Server:
     def listen(self, listener: ListenerConfig, kind: str = BROKERS) -> tuple[str, int]:
         """Open a listener and return the address it listens on. Connections wait until
         `start_serving`, because the port must be known before the node is ready to answer."""
-        tls = self._tls_of(listener.name)
+        entrance = _Entrance(kind, listener.name, *self._security_of(listener.name))
         opened = self.runtime.network.listen(
             listener.host,
             listener.port,
-            lambda socket: self._accepted(socket, listener.name, kind, tls),
+            lambda socket: self._accepted(socket, entrance),
             backlog=self._backlog,
             buffers=self._buffers,
         )
@@ -141,19 +160,17 @@ class Server:
             if kind in self._served and not (self._accept_paused and kind == BROKERS):
                 listener.resume()
 
-    def _accepted(
-        self, socket: Socket, listener_name: str, kind: str, tls: ListenerTls | None
-    ) -> None:
-        if kind == CONTROLLERS:
+    def _accepted(self, socket: Socket, entrance: _Entrance) -> None:
+        if entrance.kind == CONTROLLERS:
             # These are other nodes: a flood of clients must not keep them from electing a leader.
-            self._begin(socket, listener_name, kind, tls)
+            self._begin(socket, entrance)
             return
         refusal = self.limits.admit(socket.peer[0])
         if refusal is not None:
             log.warning("refusing a connection", peer=socket.peer, reason=refusal)
             socket.close()
             return
-        self._begin(socket, listener_name, kind, tls)
+        self._begin(socket, entrance)
         if self.limits.is_full and not self._accept_paused:
             log.warning("connection limit reached; new ones wait", limit=self.limits.total_max)
             self._accept_paused = True
@@ -161,18 +178,16 @@ class Server:
                 if kind == BROKERS:
                     listener.pause()
 
-    def _begin(
-        self, socket: Socket, listener_name: str, kind: str, tls: ListenerTls | None
-    ) -> None:
+    def _begin(self, socket: Socket, entrance: _Entrance) -> None:
+        kind, tls = entrance.kind, entrance.tls
         if tls is None:
-            caller = Caller(ANONYMOUS, socket.peer, listener_name, connection_id=self._next_id())
-            self._connect(socket, caller, kind)
+            self._enter(socket, entrance, ANONYMOUS)
             return
         address = socket.peer[0]
         self._handshakes_of(kind).begin(
             socket,
             tls,
-            lambda secured: self._secured(secured, tls, kind),
+            lambda secured: self._secured(secured, tls, entrance),
             lambda: self._left(kind, address),
         )
 
@@ -183,24 +198,49 @@ class Server:
             self._handshakes[kind] = Handshakes(self.runtime)
         return self._handshakes[kind]
 
-    def _secured(self, socket: TlsSocket, tls: ListenerTls, kind: str) -> None:
+    def _secured(self, socket: TlsSocket, tls: ListenerTls, entrance: _Entrance) -> None:
         from ottla.network.node_tls import NoPrincipal
 
+        if entrance.sasl is not None:  # it says who the client is, whatever its certificate says
+            self._enter(socket, entrance, ANONYMOUS)
+            return
         try:
             principal = tls.principal_of(socket)
         except NoPrincipal as error:
             log.info("refusing a client", peer=socket.peer, listener=tls.name, reason=str(error))
             socket.close()
-            self._left(kind, socket.peer[0])
+            self._left(entrance.kind, socket.peer[0])
             return
+        self._enter(socket, entrance, principal)
+
+    def _enter(self, socket: Socket, entrance: _Entrance, principal: KafkaPrincipal) -> None:
+        kind = entrance.kind
         caller = Caller(
             principal,
             socket.peer,
-            tls.name,
-            security_protocol=SSL,
+            entrance.name,
+            security_protocol=entrance.security_protocol,
             connection_id=self._next_id(),
         )
-        self._connect(socket, caller, kind)
+        if entrance.sasl is None:
+            self._connect(socket, caller, kind)
+            return
+        self._sign_ins_of(kind).begin(
+            socket,
+            entrance.sasl,
+            caller,
+            self.dispatchers[kind],
+            self._served[kind].services,
+            lambda socket, signed_in: self._connect(socket, signed_in, kind),
+            lambda: self._left(kind, caller.host),
+        )
+
+    def _sign_ins_of(self, kind: str) -> SignIns:
+        if kind not in self._sign_ins:
+            from ottla.broker.server.sign_in.sign_ins import SignIns
+
+            self._sign_ins[kind] = SignIns(self.runtime, self._failure_delay_s)
+        return self._sign_ins[kind]
 
     def _next_id(self) -> int:
         return next(self._connection_ids)
@@ -272,6 +312,8 @@ class Server:
                 self._listeners.remove(one)
         if kind in self._handshakes:
             self._handshakes[kind].close(name)
+        if kind in self._sign_ins:
+            self._sign_ins[kind].close(name)
         for connection in list(self._connections):
             if connection.kind == kind and name in (None, connection.caller.listener_name):
                 connection.close("its listener is being closed")

@@ -11,7 +11,7 @@ from collections import deque
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Final
 
-from ottla.logs import get_logger
+from ottla.broker.server.connections.failure_log import FailureLog
 from ottla.runtime.pace import SLICE_S
 from ottla.runtime.tls_socket import CertificateRefused, NotTls, TlsError, TlsSocket
 
@@ -20,11 +20,8 @@ if TYPE_CHECKING:
     from ottla.runtime.network import Socket
     from ottla.runtime.runtime import Runtime
 
-log = get_logger("ottla.network")
-
 HANDSHAKE_TIMEOUT_S: Final = 10.0
 HANDSHAKES_MAX: Final = 1_000
-FAILURES_LOGGED_PER_S_MAX: Final = 10
 
 # What OpenSSL says (in lower case) if the client refuses the certificate of this node.
 _REFUSED_BY_CLIENT: Final = ("alert unknown ca", "alert certificate", "alert bad certificate")
@@ -39,7 +36,7 @@ class Handshakes:
         self._pending: dict[Handshake, None] = {}
         self._ready: deque[Handshake] = deque()
         self._is_scheduled = False
-        self._log = _FailureLog(runtime)
+        self._log = FailureLog(runtime, "a TLS handshake failed")
 
     def begin(
         self,
@@ -61,7 +58,7 @@ class Handshakes:
     def ended(self, handshake: Handshake, failure: str | None) -> None:
         self._pending.pop(handshake, None)
         if failure is not None:
-            self._log.add(handshake, failure)
+            self._log.add(failure, peer=handshake.peer, listener=handshake.listener.name)
 
     def close(self, listener_name: str | None = None) -> None:
         """End the handshakes of a listener, or all of them."""
@@ -153,34 +150,6 @@ class Handshake:
         self._timer.cancel()
         raw.close()
         self._failed()
-
-
-class _FailureLog:
-    """Logs failures, at most so many per second: a flood must not fill the disk."""
-
-    def __init__(self, runtime: Runtime) -> None:
-        self._runtime = runtime
-        self._second = 0
-        self._logged = 0
-        self._omitted = 0
-
-    def add(self, handshake: Handshake, reason: str) -> None:
-        second = int(self._runtime.clock.now())
-        if second != self._second:
-            self._second, self._logged = second, 0
-        if self._logged >= FAILURES_LOGGED_PER_S_MAX:
-            self._omitted += 1
-            return
-        self._logged += 1
-        omitted, self._omitted = self._omitted, 0
-        more = {"not_logged_before": omitted} if omitted else {}
-        log.info(
-            "a TLS handshake failed",
-            peer=handshake.peer,
-            listener=handshake.listener.name,
-            reason=reason,
-            **more,
-        )
 
 
 def _explained(error: OSError) -> str:

@@ -1,18 +1,16 @@
 """The `ssl.*` keys of one listener, read together."""
 
-from collections.abc import Callable, Iterable, Iterator, Mapping
-from typing import Any, Final
+from collections.abc import Callable, Iterator
+from typing import Final
 
-from ottla.config.cipher_suites import TLS_1_3, openssl_name
-from ottla.config.definitions.tls import KEYS
 from ottla.config.errors import ConfigError, Problem
-from ottla.config.values import IllTyped
+from ottla.config.security.cipher_suites import TLS_1_3, openssl_name
+from ottla.config.security.listener_keys import ListenerKeys
 from ottla.runtime.tls_settings import Pem, TlsSettings
 from ottla.security.principal_rules import BadRule, PrincipalRules
 
 _VERSIONS: Final = ("TLSv1.2", "TLSv1.3")
 _HIDDEN: Final = "[hidden]"
-_LISTENER_PREFIX: Final = "listener.name."
 _STORE_KEYS: Final = {
     "keystore": ("ssl.keystore.type", "ssl.keystore.location", "ssl.keystore.password"),
     "truststore": ("ssl.truststore.type", "ssl.truststore.location", "ssl.truststore.password"),
@@ -20,33 +18,6 @@ _STORE_KEYS: Final = {
 _OF_JAVA: Final = ("JKS", "PKCS12")
 """Types whose files are Java's stores. What a file really is shows when it is read: since Java 9
 `keytool` writes PKCS12 unless it is told otherwise."""
-
-
-class ListenerKeys:
-    """The values of the `ssl.*` keys for one listener: its own, or else those of the broker."""
-
-    def __init__(
-        self, listener: str, values: Mapping[str, Any], given: Iterable[Mapping[str, str]]
-    ) -> None:
-        """`given` are the texts by full name, those that take precedence first."""
-        self._prefix = f"{_LISTENER_PREFIX}{listener.lower()}."
-        self._values = values
-        self._own: dict[str, Any] = {}
-        for texts in given:
-            for name, text in texts.items():
-                base = name.removeprefix(self._prefix)
-                if base != name and base in KEYS and base not in self._own:
-                    try:
-                        self._own[base] = KEYS[base].parse(text)
-                    except IllTyped:
-                        pass  # reported with the other values
-
-    def __getitem__(self, base: str) -> Any:
-        return self._own[base] if base in self._own else self._values[base]
-
-    def name(self, base: str) -> str:
-        """Return the full name of the key that has the value."""
-        return self._prefix + base if base in self._own else base
 
 
 def tls_settings(keys: ListenerKeys, *, is_server: bool) -> TlsSettings:

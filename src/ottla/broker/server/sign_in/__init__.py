@@ -1,0 +1,1 @@
+"""Clients sign in by SASL before their requests are served."""

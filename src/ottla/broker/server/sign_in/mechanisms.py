@@ -1,0 +1,30 @@
+"""The server's side of a SASL mechanism: the client's tokens in, the broker's tokens out."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Protocol, TypeAlias
+
+
+class Refused(Exception):
+    """The client may not sign in, and is told the message."""
+
+
+class InvalidCredentials(Exception):
+    """The client may not sign in. The reason is for the log: the client is not told it, because it
+    may show whether the user exists."""
+
+
+class ServerMechanism(Protocol):
+    user: str
+    """Who the client says it is; true once the exchange is complete."""
+    is_complete: bool
+
+    def evaluate(self, token: bytes) -> bytes:
+        """Take the client's next token and return the broker's. Raises `Refused` or
+        `InvalidCredentials`."""
+        ...
+
+
+BeginMechanism: TypeAlias = Callable[[str], ServerMechanism]
+"""Begins an exchange of an enabled mechanism."""

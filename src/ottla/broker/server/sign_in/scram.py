@@ -1,0 +1,161 @@
+"""SCRAM, the server's side: the client proves that it knows a password without sending it.
+
+A user that does not exist gets a salt, too, and is refused where a wrong password is: so nobody
+learns which users exist. Kafka refuses such a user one step earlier.
+"""
+
+from __future__ import annotations
+
+import hashlib
+import hmac
+import re
+from base64 import b64decode, b64encode
+from collections.abc import Mapping
+from typing import Final
+
+from ottla.broker.metadata.security_image import ScramCredential, ScramUser
+from ottla.broker.server.sign_in.mechanisms import InvalidCredentials, Refused
+from ottla.security.scram import ITERATIONS_MIN, ScramHash, xor
+
+# Kafka's patterns: RFC 5802, with names in ASCII.
+_NAME: Final = r"(?:[\x01-\x2b\x2d-\x3c\x3e-\x7f]|=2C|=3D)+"
+_VALUE: Final = r"[\x01-\x2b\x2d-\x7f]+"
+_NONCE: Final = r"[\x21-\x2b\x2d-\x7e]+"
+_BASE64: Final = r"(?:[A-Za-z0-9/+]{4})*(?:[A-Za-z0-9/+]{3}=|[A-Za-z0-9/+]{2}==)?"
+_EXTENSIONS: Final = rf"(?:,[A-Za-z]+={_VALUE})*"
+_FIRST: Final = re.compile(
+    rf"(?P<gs2>n,(?:a=(?P<authorization_id>{_NAME}))?,)(?P<bare>(?:m={_VALUE},)?"
+    rf"n=(?P<user>{_NAME}),r=(?P<nonce>{_NONCE})(?P<extensions>{_EXTENSIONS}))"
+)
+_FINAL: Final = re.compile(
+    rf"(?P<without_proof>c=(?P<channel>{_BASE64}),r=(?P<nonce>{_NONCE}){_EXTENSIONS})"
+    rf",p=(?P<proof>{_BASE64})"
+)
+MESSAGE_BYTES_MAX: Final = 16 * 1024
+"""Far more than a client of any kind sends: longer ones are not searched for fields."""
+NONCE_BYTES: Final = 24
+_SALT_BYTES: Final = 16
+_BASE36: Final = b"0123456789abcdefghijklmnopqrstuvwxyz"
+
+
+class ScramUsers:
+    """The SCRAM users of a cluster, and a stand-in for everyone who is none of them.
+
+    The stand-in's salt is the same each time and on all brokers, and looks like those of users.
+    """
+
+    def __init__(self, secret: bytes) -> None:
+        """`secret` makes the salts of stand-ins as long as there is no user at all."""
+        self._secret = secret
+        self._source: Mapping[ScramUser, ScramCredential] | None = None
+        self._models: dict[int, ScramCredential] = {}
+
+    def find(
+        self, credentials: Mapping[ScramUser, ScramCredential], user: str, scram: ScramHash
+    ) -> tuple[ScramCredential, bool]:
+        """Return the user's credential and True, or a stand-in and False."""
+        stand_in = self._stand_in(credentials, user, scram)
+        found = credentials.get((user, scram.number))
+        return (stand_in, False) if found is None else (found, True)
+
+    def _stand_in(
+        self, credentials: Mapping[ScramUser, ScramCredential], user: str, scram: ScramHash
+    ) -> ScramCredential:
+        if credentials is not self._source:
+            self._models = _first_of_each_mechanism(credentials)
+            self._source = credentials
+        model = self._models.get(scram.number)
+        if model is None:
+            model = ScramCredential(bytes(_SALT_BYTES), b"", self._secret, ITERATIONS_MIN)
+        salt = hashlib.shake_256(model.server_key + user.encode()).digest(len(model.salt))
+        if model.salt.isalnum():  # Kafka's tools make salts of letters and digits
+            salt = bytes(_BASE36[byte % len(_BASE36)] for byte in salt)
+        return ScramCredential(salt, b"", b"", model.iterations)
+
+
+def _first_of_each_mechanism(
+    credentials: Mapping[ScramUser, ScramCredential],
+) -> dict[int, ScramCredential]:
+    first: dict[int, str] = {}
+    for user, number in credentials:
+        if number not in first or user < first[number]:
+            first[number] = user
+    return {number: credentials[user, number] for number, user in first.items()}
+
+
+class ScramServer:
+    def __init__(
+        self,
+        scram: ScramHash,
+        users: ScramUsers,
+        credentials: Mapping[ScramUser, ScramCredential],
+        nonce: str,
+    ) -> None:
+        """`nonce` is the server's part of the nonce, in printable ASCII without commas."""
+        self._scram = scram
+        self._users = users
+        self._credentials = credentials
+        self._nonce = nonce
+        self._first_bare = b""
+        self._server_first = b""
+        self._credential: ScramCredential | None = None
+        self._is_known = False
+        self.user = ""
+        self.is_complete = False
+
+    def evaluate(self, token: bytes) -> bytes:
+        if len(token) > MESSAGE_BYTES_MAX:
+            raise InvalidCredentials(f"a SCRAM message of {len(token)} bytes")
+        text = token.decode("latin-1")
+        if self._credential is None:
+            return self._first(text)
+        return self._final(text, self._credential)
+
+    def _first(self, text: str) -> bytes:
+        match = _FIRST.fullmatch(text)
+        if match is None:
+            raise InvalidCredentials("Invalid SCRAM client first message format")
+        self.user = _unescaped(match["user"])
+        credential, self._is_known = self._users.find(self._credentials, self.user, self._scram)
+        asked_for = match["authorization_id"]
+        if asked_for is not None and _unescaped(asked_for) != self.user:
+            raise Refused(
+                "Authentication failed: Client requested an authorization id that is different "
+                "from username"
+            )
+        if credential.iterations < ITERATIONS_MIN:
+            raise InvalidCredentials(
+                f"Iterations {credential.iterations} is less than the minimum {ITERATIONS_MIN}"
+            )
+        self._credential = credential
+        self._nonce = match["nonce"] + self._nonce
+        self._first_bare = match["bare"].encode("latin-1")
+        salt = b64encode(credential.salt).decode()
+        self._server_first = f"r={self._nonce},s={salt},i={credential.iterations}".encode()
+        return self._server_first
+
+    def _final(self, text: str, credential: ScramCredential) -> bytes:
+        match = _FINAL.fullmatch(text)
+        if match is None:
+            raise InvalidCredentials("Invalid SCRAM client final message format")
+        if match["nonce"] != self._nonce:
+            raise InvalidCredentials("Invalid client nonce in the final client message.")
+        scram = self._scram
+        without_proof = match["without_proof"].encode("latin-1")
+        signed = b",".join((self._first_bare, self._server_first, without_proof))
+        # A stand-in has no key that any proof fits.
+        expected = credential.stored_key or bytes(len(scram.stored_key(b"")))
+        proof, signature = b64decode(match["proof"]), scram.hmac(expected, signed)
+        if len(proof) != len(signature):
+            raise InvalidCredentials("Invalid client credentials: a proof of the wrong length")
+        shown = scram.stored_key(xor(proof, signature))
+        if not hmac.compare_digest(shown, expected) or not self._is_known:
+            raise InvalidCredentials(
+                "Invalid client credentials" if self._is_known else "Invalid user credentials"
+            )
+        self.is_complete = True
+        return b"v=" + b64encode(scram.hmac(credential.server_key, signed))
+
+
+def _unescaped(name: str) -> str:
+    return name.replace("=2C", ",").replace("=3D", "=")

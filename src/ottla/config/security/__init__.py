@@ -1,0 +1,1 @@
+"""The security settings of single listeners: TLS and SASL."""

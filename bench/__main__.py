@@ -29,6 +29,7 @@ from bench import (
     scale,
     spark,
     throughput,
+    tls,
     transactions,
 )
 from bench.sides import Bench
@@ -44,6 +45,7 @@ SCENARIOS: dict[str, Callable[[Bench], None]] = {
     "latency": latency.run,
     "throughput": throughput.run,
     "idempotence": idempotence.run,
+    "tls": tls.run,
     "transactions": transactions.run,
     "commits": commits.run,
     "groups": groups.run,

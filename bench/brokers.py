@@ -51,6 +51,8 @@ class Broker:
         self.data = folder / "data"
         self.options = dict(options or {})
         self.variables: dict[str, str] = {}
+        self.more_listeners: list[str] = []
+        """`NAME://HOST:PORT` besides the plain one."""
         self.port = 0
         self.start_s = 0.0
         self._process: subprocess.Popen[bytes] | None = None
@@ -204,6 +206,8 @@ class Ottla(Broker):
     def command(self) -> list[str]:
         # The port of the first start is kept over restarts, so that clients find it again.
         line = [str(self._program), "start", "--listener", f"{HOST}:{self.port}"]
+        for listener in self.more_listeners:
+            line += ["--listener", listener]
         if "log.dirs" not in self.options:
             line += ["--data", str(self.data)]
         for key, value in self.options.items():
@@ -254,10 +258,15 @@ class Kafka(Broker):
         if not self.port:
             self.port = free_port()
             self._controller_port = free_port()
+        listeners = [
+            f"PLAINTEXT://{HOST}:{self.port}",
+            *self.more_listeners,
+            f"CONTROLLER://{HOST}:{self._controller_port}",
+        ]
         properties = {
             "process.roles": "broker,controller",
             "node.id": "1",
-            "listeners": f"PLAINTEXT://{HOST}:{self.port},CONTROLLER://{HOST}:{self._controller_port}",
+            "listeners": ",".join(listeners),
             "controller.listener.names": "CONTROLLER",
             "controller.quorum.bootstrap.servers": f"{HOST}:{self._controller_port}",
             "log.dirs": str(self.data),

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections.abc import Mapping
 from functools import partial
 
 from confluent_kafka import OFFSET_BEGINNING, Consumer, Producer, TopicPartition
@@ -16,6 +17,8 @@ SIZES = (100, 1000)
 PARTITIONS = (1, 12)
 CHUNK = 1000
 DEADLINE_S = 120.0
+
+Settings = Mapping[str, str]
 
 
 def run(bench: Bench) -> None:
@@ -32,6 +35,13 @@ def run(bench: Bench) -> None:
 
 
 def _round(broker: Broker, size: int, partitions: int, megabytes: int) -> list[Reading]:
+    return measure(broker, size, partitions, megabytes, {"bootstrap.servers": broker.address})
+
+
+def measure(
+    broker: Broker, size: int, partitions: int, megabytes: int, client: Settings, note: str = ""
+) -> list[Reading]:
+    """Write and read that much with clients of these settings; `note` goes into the labels."""
     topic = new_topic(broker, partitions)
     count = megabytes * 1_000_000 // size // CHUNK * CHUNK
     try:
@@ -40,11 +50,11 @@ def _round(broker: Broker, size: int, partitions: int, megabytes: int) -> list[R
         for verb in ("produce", "consume"):
             cpu = broker.cpu_s()
             if verb == "produce":
-                taken = _produce(broker, topic, size, partitions, count)
+                taken = _produce(broker, client, topic, size, partitions, count)
             else:
-                taken = _consume(broker, topic, partitions, count)
+                taken = _consume(broker, client, topic, partitions, count)
             used = broker.cpu_s() - cpu
-            name = f"{verb} {size} B, {partitions} part."
+            name = f"{verb}{note} {size} B, {partitions} part."
             readings += [
                 Reading(f"{name}: throughput", total / taken / 1e6, "MB/s", less_is_better=False),
                 Reading(f"{name}: records", count / taken, "/s", less_is_better=False),
@@ -55,9 +65,11 @@ def _round(broker: Broker, size: int, partitions: int, megabytes: int) -> list[R
         delete(broker, topic)
 
 
-def _produce(broker: Broker, topic: str, size: int, partitions: int, count: int) -> float:
+def _produce(
+    broker: Broker, client: Settings, topic: str, size: int, partitions: int, count: int
+) -> float:
     """Return the seconds from the first record sent to the last one acknowledged."""
-    producer = Producer({"bootstrap.servers": broker.address})
+    producer = Producer(dict(client))
     value = bytes(range(256)) * (size // 256 + 1)
     messages = [
         [{"value": value[:size], "partition": place}] * CHUNK for place in range(partitions)
@@ -75,11 +87,11 @@ def _produce(broker: Broker, topic: str, size: int, partitions: int, count: int)
     return time.monotonic() - started
 
 
-def _consume(broker: Broker, topic: str, partitions: int, count: int) -> float:
+def _consume(broker: Broker, client: Settings, topic: str, partitions: int, count: int) -> float:
     """Return the seconds from the first record to the last: starting takes half a second."""
     consumer = Consumer(
         {
-            "bootstrap.servers": broker.address,
+            **client,
             "group.id": "bench",
             "enable.auto.commit": False,
             # With the default it sometimes pauses for a second at 100,000 queued records.

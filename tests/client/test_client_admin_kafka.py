@@ -21,7 +21,6 @@ from ottla.client.admin.acls import (
 )
 from ottla.client.admin.admin import Admin
 from ottla.client.admin.log_dirs import ReplicaOf
-from ottla.client.admin.quotas import QuotaEntity, QuotaName
 from ottla.client.admin.users import (
     ScramCredential,
     ScramDeletion,
@@ -100,37 +99,6 @@ def test_passwords_are_set_and_taken_away(kafka: str, topic: str) -> None:
             return topic not in await admin.describe_user_scram_credentials()
 
         await until(is_gone)
-
-    administer(kafka, work)
-
-
-def test_quotas_are_set_found_and_taken_away(kafka: str) -> None:
-    alice = QuotaEntity(user="alice", client_id=QuotaName.DEFAULT)
-    address = QuotaEntity(ip="10.0.0.1")
-
-    async def work(admin: Admin) -> None:
-        outcome = await admin.alter_client_quotas(
-            {
-                alice: {"producer_byte_rate": 1_000_000, "consumer_byte_rate": 2_000_000},
-                address: {"connection_creation_rate": 10},
-            }
-        )
-        assert outcome == {alice: None, address: None}
-
-        async def are_there() -> bool:
-            found = await admin.describe_client_quotas(user=QuotaName.ANY)
-            return found == {
-                alice: {"producer_byte_rate": 1_000_000.0, "consumer_byte_rate": 2_000_000.0}
-            }
-
-        await until(are_there)
-        assert set(await admin.describe_client_quotas()) == {alice, address}
-        assert await admin.describe_client_quotas(user="alice", strict=True) == {}
-        await admin.alter_client_quotas(
-            {alice: dict.fromkeys(("producer_byte_rate", "consumer_byte_rate"))}
-        )
-        with pytest.raises(ValueError, match="ANY is for questions"):
-            await admin.alter_client_quotas({QuotaEntity(user=QuotaName.ANY): {}})
 
     administer(kafka, work)
 

@@ -57,6 +57,24 @@ def test_java_tools_change_settings(tool: Tool, topic: str) -> None:
     assert "segment.bytes" not in tool("kafka.admin.ConfigCommand", *entity, "--describe")
 
 
+def test_java_tools_change_quotas(tool: Tool, topic: str) -> None:
+    config = "kafka.admin.ConfigCommand"
+    user = ("--entity-type", "users", "--entity-name", topic)
+    each = (*user, "--entity-type", "clients", "--entity-default")
+    address = ("--entity-type", "ips", "--entity-name", "10.9.8.7")
+    rates = "producer_byte_rate=1024,request_percentage=12.5"
+    tool(config, *each, "--alter", "--add-config", rates)
+    tool(config, *address, "--alter", "--add-config", "connection_creation_rate=5")
+    described = tool(config, *each, "--describe")
+    assert f"Quota configs for user-principal '{topic}', the default client-id are" in described
+    assert "producer_byte_rate=1024.0" in described
+    assert "request_percentage=12.5" in described
+    assert "connection_creation_rate=5.0" in tool(config, *address, "--describe")
+    tool(config, *each, "--alter", "--delete-config", "producer_byte_rate,request_percentage")
+    tool(config, *address, "--alter", "--delete-config", "connection_creation_rate")
+    assert "12.5" not in tool(config, *each, "--describe")
+
+
 @pytest.mark.parametrize("codec", CODECS)
 def test_java_client_reads_back_what_it_wrote(tool: Tool, topic: str, codec: str) -> None:
     """The producer's defaults are idempotence and acks=all."""

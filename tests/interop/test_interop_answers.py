@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
+import quota_questions
 from bench.brokers import Broker, Kafka, Ottla, run_java
 from confluent_kafka import Consumer, Producer, TopicPartition
 
@@ -495,3 +496,15 @@ def test_both_brokers_are_well(both: Both) -> None:
         answer = wire.ask(FindCoordinatorRequest(key="g"), 3)
         assert answer.error_code == ErrorCode.NONE, broker.name
     assert "failed inside the broker" not in both.ottla.output
+
+
+@pytest.mark.parametrize("version", [0, 1])
+def test_client_quotas_are_set_found_and_refused_alike(both: Both, version: int) -> None:
+    for request in quota_questions.requests():
+        # A broker sees a change some time after the controller has answered.
+        for pause_s in (0.0, 0.05, 1.0):
+            time.sleep(pause_s)
+            kafka, ottla = map(quota_questions.told, both.ask(request, version))
+            if kafka == ottla:
+                break
+        assert kafka == ottla, request

@@ -9,7 +9,7 @@ from bench.brokers import Broker
 
 from broker_harness import MakeBroker
 from broker_wire import Wire
-from ottla.protocol.messages.describe_client_quotas import DescribeClientQuotasRequest
+from ottla.protocol.messages.share_fetch import ShareFetchRequest
 
 pytestmark = pytest.mark.ottla_only
 
@@ -23,9 +23,9 @@ def test_the_log_names_the_api_and_the_client(fresh_broker: MakeBroker) -> None:
     broker = fresh_broker()
     wire = Wire(broker)
     port = wire.socket.getsockname()[1]
-    assert closed_after(wire, wire.frame(DescribeClientQuotasRequest(), 1))
+    assert closed_after(wire, wire.frame(ShareFetchRequest(), 1))
     lines = logged(broker, "not served")
-    assert "DescribeClientQuotas" in lines
+    assert "ShareFetch" in lines
     assert str(port) in lines
     assert "broke the protocol" not in lines
 

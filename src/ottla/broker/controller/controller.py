@@ -10,6 +10,7 @@ from typing import TypeVar
 from ottla.broker.controller.alter_configs import ConfigChange, Outcome, alter_configs
 from ottla.broker.controller.alter_partition import alter_partition
 from ottla.broker.controller.broker_states import check_epoch, unregister
+from ottla.broker.controller.client_quotas import alter_client_quotas
 from ottla.broker.controller.config_rules import ConfigRules
 from ottla.broker.controller.duties import Duties
 from ottla.broker.controller.elect_leaders import elect_leaders
@@ -33,6 +34,10 @@ from ottla.logs import get_logger
 from ottla.protocol.messages.allocate_producer_ids import (
     AllocateProducerIdsRequest,
     AllocateProducerIdsResponse,
+)
+from ottla.protocol.messages.alter_client_quotas import (
+    AlterClientQuotasRequest,
+    AlterClientQuotasResponse,
 )
 from ottla.protocol.messages.alter_partition import AlterPartitionRequest, AlterPartitionResponse
 from ottla.protocol.messages.alter_partition_reassignments import (
@@ -196,6 +201,13 @@ class Controller:
         if any(key.key == UNCLEAN_KEY for change in changes for key in change.keys):
             await self._duties.elect_leaderless()
         return outcomes
+
+    async def alter_client_quotas(
+        self, request: AlterClientQuotasRequest
+    ) -> AlterClientQuotasResponse:
+        return await self._metadata.write(
+            lambda image: alter_client_quotas(image, request), paced=True
+        )
 
     async def update_features(self, request: UpdateFeaturesRequest) -> UpdateFeaturesResponse:
         def decide(image: MetadataImage) -> Decision[UpdateFeaturesResponse]:

@@ -7,7 +7,6 @@ not once per batch.
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
-from operator import attrgetter
 from typing import Any, cast
 
 from ottla.broker.metadata.delta import MetadataDelta, TopicChange
@@ -26,6 +25,7 @@ from ottla.broker.metadata.security_image import (
     QuotaEntity,
     ScramCredential,
     ScramUser,
+    quota_entity,
 )
 from ottla.protocol.schema import Message
 from ottla.protocol.uuids import MIGRATING_DIRECTORY
@@ -370,8 +370,7 @@ class ImageChange:
         if self._quotas is self._base.client_quotas:
             self._quotas = dict(self._base.client_quotas)
         self._delta.security = True
-        parts = sorted(record.entity, key=attrgetter("entity_type"))
-        entity = tuple((part.entity_type, part.entity_name) for part in parts)
+        entity = quota_entity(record.entity)
         quotas = dict(self._quotas.get(entity, {}))
         if record.remove:
             quotas.pop(record.key, None)

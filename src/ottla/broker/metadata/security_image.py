@@ -7,8 +7,9 @@ the next image has another object there. No `repr` shows a secret.
 
 from __future__ import annotations
 
-from collections.abc import Mapping
-from typing import NamedTuple, TypeAlias
+from collections.abc import Iterable, Mapping
+from enum import StrEnum
+from typing import Any, Final, NamedTuple, TypeAlias
 
 
 class AccessControlEntry(NamedTuple):
@@ -49,8 +50,30 @@ class DelegationToken(NamedTuple):
 
 ScramUser: TypeAlias = tuple[str, int]
 """User name and mechanism: 1 is SCRAM-SHA-256, 2 is SCRAM-SHA-512."""
+USER: Final = "user"
+CLIENT_ID: Final = "client-id"
+IP: Final = "ip"
+
+
+class QuotaKey(StrEnum):
+    """Kafka's keys of client quotas."""
+
+    PRODUCER_BYTE_RATE = "producer_byte_rate"
+    CONSUMER_BYTE_RATE = "consumer_byte_rate"
+    REQUEST_PERCENTAGE = "request_percentage"
+    CONTROLLER_MUTATION_RATE = "controller_mutation_rate"
+    CONNECTION_CREATION_RATE = "connection_creation_rate"
+    """Of addresses; the other keys are of users and client ids."""
+
+
 QuotaEntity: TypeAlias = tuple[tuple[str, str | None], ...]
-"""Pairs of entity type ("user", "client-id", "ip") and name, sorted by type; None is the default
-entity of the type."""
+"""Pairs of entity type (USER, CLIENT_ID, IP) and name, sorted by type; None is the default entity
+of the type."""
 Quotas: TypeAlias = Mapping[str, float]
 """Kafka's quota key -> its bound."""
+
+
+def quota_entity(parts: Iterable[Any]) -> QuotaEntity:
+    """Return the entity of a message or record that has `entity_type` and `entity_name` of each
+    part. Of two parts of the same type the last one counts, as in Kafka."""
+    return tuple(sorted({part.entity_type: part.entity_name for part in parts}.items()))

@@ -114,6 +114,8 @@ SERVED: Final[dict[ApiKey, str]] = {
     ApiKey.ALTER_PARTITION_REASSIGNMENTS: "alter_partition_reassignments",
     ApiKey.LIST_PARTITION_REASSIGNMENTS: "list_partition_reassignments",
     ApiKey.ALTER_PARTITION: "alter_partition",
+    ApiKey.DESCRIBE_CLIENT_QUOTAS: "describe_client_quotas",
+    ApiKey.ALTER_CLIENT_QUOTAS: "alter_client_quotas",
     ApiKey.UPDATE_FEATURES: "update_features",
     ApiKey.ENVELOPE: "envelope",
     ApiKey.BROKER_REGISTRATION: "broker_registration",

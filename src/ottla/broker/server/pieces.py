@@ -124,6 +124,7 @@ WHOLE: Final[dict[ApiKey, int]] = {
     ApiKey.CONSUMER_GROUP_HEARTBEAT: 10_000,
     ApiKey.DESCRIBE_TOPIC_PARTITIONS: 20_000,
     ApiKey.DESCRIBE_LOG_DIRS: 20_000,
+    ApiKey.ALTER_CLIENT_QUOTAS: 10_000,
 }
 """The most elements of APIs that cannot be split but serve more than usual. Their handlers pause by
 themselves, or are fast enough."""
@@ -134,7 +135,9 @@ def elements_max(key: ApiKey, *, of_quorum: bool = False) -> int:
     by a controller listener, where Fetch reads only the metadata partition."""
     if key in SPLITS:
         return REQUEST_ELEMENTS_MAX
-    return AT_ONCE_ELEMENTS_MAX if of_quorum else WHOLE.get(key, AT_ONCE_ELEMENTS_MAX)
+    if of_quorum and key == ApiKey.FETCH:
+        return AT_ONCE_ELEMENTS_MAX
+    return WHOLE.get(key, AT_ONCE_ELEMENTS_MAX)
 
 
 def split_of(key: ApiKey, request_class: type[Message], version: int) -> Split | None:

@@ -1,4 +1,4 @@
-"""The private authority that `ottla start --secure` makes."""
+"""A private certificate authority in a folder, and what it signs."""
 
 from __future__ import annotations
 
@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from cryptography import x509
 
-from ottla.cli.private_file import write_private
-from ottla.cli.secure.authority import RENEWED_BEFORE, Authority, certificate_file
+from ottla.runtime.authority import RENEWED_BEFORE, Authority, certificate_file
+from ottla.runtime.private_file import write_private
 
 
 @pytest.fixture
@@ -50,7 +50,7 @@ def test_a_certificate_is_renewed_before_it_expires(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     authority = Authority.open(folder)
-    monkeypatch.setattr("ottla.cli.secure.authority.CERTIFICATE_DAYS", RENEWED_BEFORE.days)
+    monkeypatch.setattr("ottla.runtime.authority.CERTIFICATE_DAYS", RENEWED_BEFORE.days)
     first = authority.issue("node", ["localhost"]).read_bytes()
     monkeypatch.undo()
     path = authority.issue("node", ["localhost"])

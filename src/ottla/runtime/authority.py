@@ -19,7 +19,7 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-from ottla.cli.private_file import write_private
+from ottla.runtime.private_file import write_private
 
 AUTHORITY_DAYS: Final = 3650
 CERTIFICATE_DAYS: Final = 397

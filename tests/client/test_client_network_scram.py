@@ -11,7 +11,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ottla.network.scram import ScramClient, ScramRefused
+from ottla.security.scram import SCRAM_MECHANISMS, ScramHash
 
+SHA_1 = ScramHash("SCRAM-SHA-1", 0, "sha1")
+SHA_256, SHA_512 = SCRAM_MECHANISMS.values()
 SERVER_FIRST = (
     b"r=rOprNGfwEbeRWgbNEkqO%hvYDpWUa2RaTCAfuxFIlj)hNlF$k0,s=W22ZaJ0SNY7soEsUEjb6gQ==,i=4096"
 )
@@ -19,7 +22,7 @@ NONCE = "rOprNGfwEbeRWgbNEkqO"
 
 
 def vector() -> ScramClient:
-    return ScramClient("sha256", "user", "pencil", NONCE)
+    return ScramClient(SHA_256, "user", "pencil", NONCE)
 
 
 def test_the_exchange_of_rfc_7677() -> None:
@@ -33,7 +36,7 @@ def test_the_exchange_of_rfc_7677() -> None:
 
 
 def test_the_exchange_of_rfc_5802_with_another_hash() -> None:
-    client = ScramClient("sha1", "user", "pencil", "fyko+d2lbbFgONRv9qkxdawL")
+    client = ScramClient(SHA_1, "user", "pencil", "fyko+d2lbbFgONRv9qkxdawL")
     final = client.final(b"r=fyko+d2lbbFgONRv9qkxdawL3rfcNHYJY1ZVvWVs7j,s=QSXCR+Q6sek8bf92,i=4096")
     assert final.endswith(b"p=v0X8v3Bz2T0CJGbJQyF0X+HI4Ts=")
     client.check(b"v=rmF9pqV8S7suAoZWja4dJRkFsKQ=")
@@ -92,17 +95,18 @@ def test_no_message_of_a_server_does_more_than_be_refused(message: bytes) -> Non
         client.check(message)
 
 
-@given(st.text(min_size=1), st.text(), st.sampled_from(["sha256", "sha512"]))
+@given(st.text(min_size=1), st.text(), st.sampled_from([SHA_256, SHA_512]))
 def test_a_server_that_follows_the_rfc_accepts_us_and_is_accepted(
-    username: str, password: str, name: str
+    username: str, password: str, scram: ScramHash
 ) -> None:
     """The server's side, computed from what it stores: it never has the password."""
+    name = scram.name
     salt, iterations = b"salt of the user", 4096
     salted = hashlib.pbkdf2_hmac(name, password.encode(), salt, iterations)
     stored_key = hashlib.new(name, hmac.digest(salted, b"Client Key", name)).digest()
     server_key = hmac.digest(salted, b"Server Key", name)
 
-    client = ScramClient(name, username, password, "ours")
+    client = ScramClient(scram, username, password, "ours")
     first = client.first().decode()
     escaped = first.removeprefix("n,,n=").rpartition(",r=")[0]
     assert escaped.replace("=2C", ",").replace("=3D", "=") == username

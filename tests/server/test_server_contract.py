@@ -21,6 +21,7 @@ FORWARDED = {
     *("add_raft_voter", "remove_raft_voter", "describe_quorum", "update_features"),
     *("create_topics", "delete_topics", "create_partitions", "elect_leaders"),
     *("alter_partition_reassignments", "list_partition_reassignments", "unregister_broker"),
+    "alter_user_scram_credentials",
 }
 """What only the active controller can do, and clients ask brokers for. (A broker checks config
 changes first, so their handlers forward them.)"""

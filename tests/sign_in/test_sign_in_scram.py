@@ -46,7 +46,7 @@ def sign_in(
     scram: ScramHash = SHA_256,
     lie: Callable[[bytes], bytes] = lambda message: message,
 ) -> None:
-    client = ScramClient(scram.name, user, password, "c")
+    client = ScramClient(scram, user, password, "c")
     client.check(server.evaluate(lie(client.final(server.evaluate(client.first())))))
 
 
@@ -82,7 +82,7 @@ def test_names_with_any_ascii_sign_in(user: str) -> None:
 def test_a_wrong_password_and_an_unknown_user_are_refused_at_the_same_step() -> None:
     for user in ("alice", "nobody"):
         exchange = server()
-        client = ScramClient("sha256", user, "wrong", "c")
+        client = ScramClient(SHA_256, user, "wrong", "c")
         final = client.final(exchange.evaluate(client.first()))
         with pytest.raises(InvalidCredentials):
             exchange.evaluate(final)

@@ -21,6 +21,7 @@ MODULES = {
     "offsets": "ottla.cli.offsets",
     "groups": "ottla.cli.groups.commands",
     "transactions": "ottla.cli.transactions",
+    "users": "ottla.cli.security.users",
     "cluster": "ottla.cli.cluster.commands",
     "quorum": "ottla.cli.cluster.quorum",
     "log-dirs": "ottla.cli.logs.log_dirs",

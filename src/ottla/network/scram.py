@@ -5,12 +5,12 @@ It is pure: messages in, messages out. As in Kafka, names and passwords are used
 
 from __future__ import annotations
 
-import hashlib
 import hmac
 from base64 import b64decode, b64encode
 from binascii import Error as NotBase64
 
-ITERATIONS_MIN = 4_096
+from ottla.security.scram import ITERATIONS_MIN, ScramHash, xor
+
 ITERATIONS_MAX = 1_000_000
 """Each iteration costs time here: a peer must not be able to demand hours of work."""
 
@@ -24,8 +24,8 @@ class ScramRefused(Exception):
 class ScramClient:
     """Call `first`, then `final` with the server's first message, then `check` with its last."""
 
-    def __init__(self, hash_name: str, username: str, password: str, nonce: str) -> None:
-        self._hash_name = hash_name
+    def __init__(self, scram: ScramHash, username: str, password: str, nonce: str) -> None:
+        self._scram = scram
         self._password = password.encode()
         self._nonce = nonce
         self._first_bare = f"n={_escaped(username)},r={nonce}"
@@ -41,12 +41,11 @@ class ScramClient:
         binding = b64encode(NO_CHANNEL_BINDING.encode()).decode()
         without_proof = f"c={binding},r={nonce}"
         signed = ",".join((self._first_bare, text, without_proof)).encode()
-        salted = hashlib.pbkdf2_hmac(self._hash_name, self._password, salt, iterations)
-        client_key = self._hmac(salted, b"Client Key")
-        stored_key = hashlib.new(self._hash_name, client_key).digest()
-        signature = self._hmac(stored_key, signed)
-        proof = bytes(one ^ other for one, other in zip(client_key, signature, strict=True))
-        self._server_signature = self._hmac(self._hmac(salted, b"Server Key"), signed)
+        scram = self._scram
+        salted = scram.salted_password(self._password, salt, iterations)
+        client_key = scram.client_key(salted)
+        proof = xor(client_key, scram.hmac(scram.stored_key(client_key), signed))
+        self._server_signature = scram.hmac(scram.server_key(salted), signed)
         return f"{without_proof},p={b64encode(proof).decode()}".encode()
 
     def check(self, server_final: bytes) -> None:
@@ -71,9 +70,6 @@ class ScramClient:
                 f"from {ITERATIONS_MIN} to {ITERATIONS_MAX} are accepted"
             )
         return nonce, _decoded(fields.get("s", "")), iterations
-
-    def _hmac(self, key: bytes, message: bytes) -> bytes:
-        return hmac.digest(key, message, self._hash_name)
 
 
 def _escaped(username: str) -> str:

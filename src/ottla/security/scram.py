@@ -10,6 +10,8 @@ import hmac
 from typing import Final, NamedTuple
 
 ITERATIONS_MIN: Final = 4_096
+ITERATIONS_MAX: Final = 16_384
+"""The most that Kafka accepts for a user; existing ones may have more."""
 
 
 class ScramHash(NamedTuple):

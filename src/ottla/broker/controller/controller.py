@@ -21,6 +21,7 @@ from ottla.broker.controller.producer_ids import allocate_producer_ids
 from ottla.broker.controller.reassignments import alter_reassignments, list_reassignments, relied_on
 from ottla.broker.controller.registration import register_broker, register_controller, take_in
 from ottla.broker.controller.replica_folders import assign_replicas
+from ottla.broker.controller.scram_credentials import alter_scram_credentials
 from ottla.broker.controller.sessions import NO_OFFSET, Sessions
 from ottla.broker.controller.topics.create_partitions import create_partitions
 from ottla.broker.controller.topics.create_topics import create_topics
@@ -43,6 +44,10 @@ from ottla.protocol.messages.alter_partition import AlterPartitionRequest, Alter
 from ottla.protocol.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
     AlterPartitionReassignmentsResponse,
+)
+from ottla.protocol.messages.alter_user_scram_credentials import (
+    AlterUserScramCredentialsRequest,
+    AlterUserScramCredentialsResponse,
 )
 from ottla.protocol.messages.assign_replicas_to_dirs import (
     AssignReplicasToDirsRequest,
@@ -216,6 +221,15 @@ class Controller:
             return Decision([*level_changed(image, levels, self.config), *levels], response)
 
         return await self._metadata.write(decide)
+
+    # Users
+
+    async def alter_scram_credentials(
+        self, request: AlterUserScramCredentialsRequest
+    ) -> AlterUserScramCredentialsResponse:
+        return await self._metadata.write(
+            lambda image: alter_scram_credentials(image, request), paced=True
+        )
 
     # Nodes
 

@@ -3,12 +3,13 @@ does.
 
 __cluster_metadata-0/00000000000000000000-0000000000.checkpoint   the first voters, if they may
                                                                   change while the cluster runs
-bootstrap.checkpoint                                              the first feature levels
+bootstrap.checkpoint                                              the first feature levels and
+                                                                  users
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from typing import Final, NamedTuple
 
 from ottla.broker.metadata.image import METADATA_TOPIC
@@ -19,6 +20,7 @@ from ottla.broker.raft.log_view import BOOTSTRAP_SNAPSHOT
 from ottla.broker.raft.voters.voters import VersionRange, Voter, VoterSet
 from ottla.protocol.control_records.k_raft_version_record import KRaftVersionRecord
 from ottla.protocol.metadata_records.feature_level_record import FeatureLevelRecord
+from ottla.protocol.metadata_records.user_scram_credential_record import UserScramCredentialRecord
 from ottla.runtime.disk import Disk
 
 FEATURES_NAME: Final = "bootstrap.checkpoint"
@@ -53,13 +55,19 @@ def write_first_voters(
 
 
 def write_first_features(
-    disk: Disk, log_dir: str, levels: Mapping[str, int], *, now_ms: int
+    disk: Disk,
+    log_dir: str,
+    levels: Mapping[str, int],
+    users: Sequence[UserScramCredentialRecord] = (),
+    *,
+    now_ms: int,
 ) -> None:
-    """Write the feature levels. `metadata.version` comes first: it determines how to read the
-    rest."""
+    """Write the feature levels, and users that can sign in from the beginning. `metadata.version`
+    comes first: it determines how to read the rest."""
     names = sorted(levels, key=lambda name: (name != METADATA_VERSION_FEATURE, name))
     records = [
         encode_record(FeatureLevelRecord(name=name, feature_level=levels[name])) for name in names
     ]
+    records += map(encode_record, users)
     content = snapshot_files.snapshot_batches([records], (), epoch=0, timestamp_ms=now_ms)
     snapshot_files.write(disk, log_dir, FEATURES_NAME, content)

@@ -68,6 +68,15 @@ def format_(
             "--feature", "-f", metavar="NAME=LEVEL", help="The first level of a feature. Repeat."
         ),
     ] = None,
+    add_scram: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--add-scram",
+            "-S",
+            metavar="MECHANISM=[name=USER,password=PASSWORD]",
+            help="A user that can sign in from the beginning. Repeat.",
+        ),
+    ] = None,
 ) -> None:
     """Assign the data folders to a cluster and a node, before the node's first start.
 
@@ -78,8 +87,12 @@ def format_(
     - `ottla storage format -t "$(ottla storage random-uuid)" -c server.properties --standalone`
 
     - `ottla storage format -t MkU3OEVBNTcwNTJENDM2Qg -c broker.properties -N`
+
+    - `ottla storage format -t MkU3OEVBNTcwNTJENDM2Qg -c server.properties --standalone \\
+    --add-scram 'SCRAM-SHA-512=[name=admin,password=secret]'`
     """
     from ottla.cli.nodes import storage_plan as plan
+    from ottla.cli.nodes.add_scram import parse_users
     from ottla.cli.output import print_line
 
     settings = _read(config)
@@ -94,8 +107,9 @@ def format_(
             voters = plan.standalone(settings)
         plan.check_quorum(settings, voters, no_initial_controllers)
         levels = plan.feature_levels(parse_pairs(features or [], "--feature"), bool(voters))
+        users = parse_users(add_scram or [])
         told = plan.format_folders(
-            settings, cluster_id, voters, levels, ignore_formatted=ignore_formatted
+            settings, cluster_id, voters, levels, users, ignore_formatted=ignore_formatted
         )
     except plan.CannotFormat as error:
         raise _failure(str(error)) from error

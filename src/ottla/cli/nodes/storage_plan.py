@@ -24,6 +24,7 @@ from ottla.broker.storage.dirs.meta_properties import (
 )
 from ottla.broker.storage.errors import CorruptFile
 from ottla.config.broker import BrokerConfig
+from ottla.protocol.metadata_records.user_scram_credential_record import UserScramCredentialRecord
 from ottla.protocol.uuids import from_text, random_uuid
 from ottla.runtime.os_disk import OsDisk
 
@@ -163,6 +164,7 @@ def format_folders(
     cluster_id: str,
     voters: Sequence[FirstVoter],
     levels: Mapping[str, int],
+    users: Sequence[UserScramCredentialRecord] = (),
     *,
     ignore_formatted: bool,
 ) -> list[str]:
@@ -170,7 +172,7 @@ def format_folders(
     found = look(config)
     _check_formatted(found, config, cluster_id, ignore_formatted)
     done = [
-        _format(config, folder, cluster_id, voters, levels)
+        _format(config, folder, cluster_id, voters, levels, users)
         for folder in data_folders(config)
         if folder not in found.formatted
     ]
@@ -198,13 +200,14 @@ def _format(
     cluster_id: str,
     voters: Sequence[FirstVoter],
     levels: Mapping[str, int],
+    users: Sequence[UserScramCredentialRecord],
 ) -> str:
     """Format one folder. `meta.properties` comes last: with it the folder counts as formatted."""
     disk, now_ms = OsDisk(), time.time_ns() // 1_000_000
     disk.make_dirs(folder)
     directory_id = random_uuid(random.SystemRandom())
     kind = "data"
-    write_first_features(disk, folder, levels, now_ms=now_ms)
+    write_first_features(disk, folder, levels, users, now_ms=now_ms)
     if folder == config.metadata_log_dir:
         kind = "metadata"
         own = [one.directory_id for one in voters if one.id == config.node_id]

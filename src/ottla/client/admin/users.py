@@ -5,7 +5,6 @@ The password itself never leaves this process.
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from enum import IntEnum
@@ -14,6 +13,7 @@ from typing import Any, NamedTuple
 from ottla.client.admin.link import AdminLink
 from ottla.client.network.coordinators import error_of, raise_for
 from ottla.protocol.errors import ErrorCode, KafkaError
+from ottla.security.scram import SCRAM_MECHANISMS
 
 ITERATIONS_DEFAULT = 4_096
 SALT_BYTES = 16
@@ -22,6 +22,10 @@ SALT_BYTES = 16
 class ScramMechanism(IntEnum):
     SCRAM_SHA_256 = 1
     SCRAM_SHA_512 = 2
+
+    @property
+    def mechanism_name(self) -> str:
+        return self.name.replace("_", "-")
 
 
 class ScramCredential(NamedTuple):
@@ -105,11 +109,11 @@ class UserAdmin:
             raise KafkaError(
                 ErrorCode.UNACCEPTABLE_CREDENTIAL, f"the new password of {one.user!r} is empty"
             )
-        digest = "sha256" if one.mechanism is ScramMechanism.SCRAM_SHA_256 else "sha512"
+        scram = SCRAM_MECHANISMS[one.mechanism.mechanism_name]
         salt = self._link.cluster.runtime.random.randbytes(SALT_BYTES)
         # The hash is slow by design, so it runs in a thread.
         salted = await self._link.cluster.runtime.in_thread(
-            hashlib.pbkdf2_hmac, digest, one.password.encode(), salt, one.iterations
+            scram.salted_password, one.password.encode(), salt, one.iterations
         )
         return ScramCredentialUpsertion(
             name=one.user,

@@ -13,6 +13,7 @@ from ottla.network.sasl_mechanisms import BeginSignIn, Mechanism, OauthBearer, P
 from ottla.network.scram import ScramClient
 from ottla.network.security import Security
 from ottla.runtime.runtime import Runtime
+from ottla.security.scram import SCRAM_MECHANISMS
 
 if TYPE_CHECKING:
     from ottla.runtime.tls import Context
@@ -70,9 +71,8 @@ def _mechanism_of(settings: ClientSettings) -> BeginSignIn:
     async def begin(runtime: Runtime) -> Mechanism:
         if name == "PLAIN":
             return Plain(username, password)
-        hash_name = name.removeprefix("SCRAM-").replace("-", "").lower()
         nonce = b64encode(runtime.random.randbytes(NONCE_BYTES)).decode()
-        return Scram(ScramClient(hash_name, username, password, nonce))
+        return Scram(ScramClient(SCRAM_MECHANISMS[name], username, password, nonce))
 
     return begin
 

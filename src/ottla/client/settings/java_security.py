@@ -5,13 +5,12 @@ Java keeps names and passwords in `sasl.jaas.config`, and keys in stores: PEM fi
 
 from __future__ import annotations
 
-import re
 from collections.abc import Mapping
 from typing import Any
 
 from ottla.client.errors import BadSetting
+from ottla.security.jaas import BadJaas, parse_jaas
 
-_PAIR = re.compile(r'(\w+)\s*=\s*(?:"((?:[^"\\]|\\.)*)"|\'([^\']*)\'|([^\s;]+))')
 _MODULES = ("PlainLoginModule", "ScramLoginModule")
 _TYPES = ("PEM", "PKCS12", "JKS")  # whatever is said, the file itself decides
 
@@ -29,17 +28,17 @@ def security_options(given: Mapping[str, str], prefix: str = "") -> dict[str, An
 
 
 def _from_jaas(text: str, prefix: str) -> dict[str, str]:
-    module = text.split()[0].rpartition(".")[2]
+    try:
+        entry = parse_jaas(text)
+    except BadJaas as error:
+        raise BadSetting(f"{prefix}sasl.jaas.config", str(error)) from None
+    module, pairs = entry.module.rpartition(".")[2], entry.options
     if module not in _MODULES:
         raise BadSetting(
             f"{prefix}sasl.jaas.config",
             f"{module} is none of: {', '.join(_MODULES)}; "
             "others sign in by code that runs in Java alone",
         )
-    pairs = {
-        name: re.sub(r"\\(.)", r"\1", quoted) or single or bare
-        for name, quoted, single, bare in _PAIR.findall(text)
-    }
     missing = {"username", "password"} - pairs.keys()
     if missing:
         raise BadSetting(

@@ -25,7 +25,7 @@ FLOORS = (
     {"storage"},
     {"quorum"},
     {"metadata"},
-    {"controller", "replication"},
+    {"controller", "quotas", "replication"},
     {"coordinator", "membership"},
     {"server", "client"},
     {"blocking"},
@@ -40,7 +40,16 @@ FLOORS = (
 )
 
 # Pure rooms decide and do nothing else. The modules named drive one: they own its tasks and logs.
-PURE_ROOMS = {"config", "controller", "coordinator", "metadata", "protocol", "raft", "records"}
+PURE_ROOMS = {
+    "config",
+    "controller",
+    "coordinator",
+    "metadata",
+    "protocol",
+    "quotas",
+    "raft",
+    "records",
+}
 DRIVERS = {
     "broker/controller/controller.py",
     "broker/controller/duties.py",

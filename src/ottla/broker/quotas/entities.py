@@ -1,0 +1,84 @@
+"""Finds the quota that counts for a client, among those of users and client ids."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from ottla.broker.metadata.security_image import CLIENT_ID, USER, QuotaEntity, QuotaKey, Quotas
+
+AllQuotas = Mapping[QuotaEntity, Quotas]
+
+
+class Tags(NamedTuple):
+    """Who shares a budget: clients of the same tags. Kafka's metrics have them."""
+
+    user: str
+    """Empty if the budget is shared by all users of the client id."""
+    client_id: str
+    """Empty if the budget is shared by all client ids of the user."""
+
+
+class Bound(NamedTuple):
+    tags: Tags
+    limit: float
+
+
+def bound_of(quotas: AllQuotas, key: QuotaKey, user: str, client_id: str) -> Bound | None:
+    """Return what limits a client, or None if nothing does. A client id that is not given is
+    empty."""
+    tags = _tags_of(quotas, key, user, client_id)
+    if tags is None:
+        return None
+    for entity in _entities_of(tags):
+        limit = quotas.get(entity, {}).get(key)
+        if limit is not None:
+            return Bound(tags, limit)
+    return None
+
+
+def _tags_of(quotas: AllQuotas, key: QuotaKey, user: str, client_id: str) -> Tags | None:
+    of_both, of_user, of_client_id = Tags(user, client_id), Tags(user, ""), Tags("", client_id)
+    for entity, tags in (
+        (_both(user, client_id), of_both),
+        (_both(user, None), of_both),
+        (_user(user), of_user),
+        (_both(None, client_id), of_both),
+        (_both(None, None), of_both),
+        (_user(None), of_user),
+        (_client_id(client_id), of_client_id),
+        (_client_id(None), of_client_id),
+    ):
+        if key in quotas.get(entity, {}):
+            return tags
+    return None
+
+
+def _entities_of(tags: Tags) -> tuple[QuotaEntity, ...]:
+    """Return the entities whose quota counts for these tags, the first one first. As in Kafka, a
+    client without a client id has no quota of the default client id."""
+    user, client_id = tags
+    if user and client_id:
+        return (
+            _both(user, client_id),
+            _both(user, None),
+            _both(None, client_id),
+            _both(None, None),
+        )
+    if user:
+        return _user(user), _user(None)
+    if client_id:
+        return _client_id(client_id), _client_id(None)
+    return ()
+
+
+def _both(user: str | None, client_id: str | None) -> QuotaEntity:
+    return (CLIENT_ID, client_id), (USER, user)
+
+
+def _user(user: str | None) -> QuotaEntity:
+    return ((USER, user),)
+
+
+def _client_id(client_id: str | None) -> QuotaEntity:
+    return ((CLIENT_ID, client_id),)

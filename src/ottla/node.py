@@ -32,6 +32,7 @@ from ottla.broker.metadata.log import MetadataLog
 from ottla.broker.peers.late import LatePeers
 from ottla.broker.replication.replica_manager import ReplicaManager
 from ottla.broker.replication.topic_configs import TopicConfigs
+from ottla.broker.server.acl_authorizer import AclAuthorizer
 from ottla.broker.server.batch_opener import BatchOpener
 from ottla.broker.server.contract import BROKERS, CONTROLLERS
 from ottla.broker.server.envelopes.serving import EnvelopedRequests
@@ -106,6 +107,11 @@ class Node:
         """None if no listener has TLS."""
         self.server = Server(runtime, config, self.log_manager.file_failed, self._security_of)
         self._reactions = Backlog(runtime, "react-to-metadata")
+        self._authorizer: AclAuthorizer | None = None
+        self._controller_services: ControllerServices | None = None
+        """Set while the listeners of the controller wait until the ACLs are loaded."""
+        if config.authorization is not None:
+            self._authorizer = AclAuthorizer(runtime, config.authorization)
         self._closing: list[Callable[[], Awaitable[None] | None]] = []
         """Stops what was started: call the last one first."""
 
@@ -181,6 +187,8 @@ class Node:
         if local is not None:
             self._register_controller(link)
         await self._catch_up(metadata)
+        if self._authorizer is not None:
+            await self._load_acls(metadata, self._authorizer)
         check_supported(
             metadata.image.features,
             "the cluster",
@@ -297,15 +305,25 @@ class Node:
             cluster_id=self.cluster_id,
             live_config=self.live_config,
             metadata=metadata,
-            authorizer=None,
+            authorizer=self._authorizer,
             controller=controller,
             enveloped=EnvelopedRequests(
                 self.server.dispatchers[CONTROLLERS], self.server.large_requests
             ),
         )
-        self.server.start_serving(CONTROLLERS, services)
+        if self.config.controllers_start_early:
+            self.server.start_serving(CONTROLLERS, services)
+        else:
+            self._controller_services = services
         (listener, *_) = self.config["controller.listener.names"] or ("",)
         return LocalController(services, listener)
+
+    async def _load_acls(self, metadata: MetadataLog, authorizer: AclAuthorizer) -> None:
+        metadata.subscribe(authorizer.metadata_changed)
+        self._closing.append(authorizer.finished)
+        await authorizer.load(metadata.image)
+        if self._controller_services is not None:
+            self.server.start_serving(CONTROLLERS, self._controller_services)
 
     def _register_controller(self, link: ControllerLink) -> None:
         """Register this controller in the background. Without a listener no node would look for
@@ -379,7 +397,7 @@ class Node:
             cluster_id=self.cluster_id,
             live_config=self.live_config,
             metadata=metadata,
-            authorizer=None,
+            authorizer=self._authorizer,
             endpoints=self.endpoints,
             controller_link=link,
             local_controller=local,

@@ -17,7 +17,7 @@ from ottla.protocol.codec import decoder
 from ottla.protocol.errors import ErrorCode, KafkaError
 
 FORWARDED = {
-    "alter_client_quotas",
+    *("alter_client_quotas", "create_acls", "delete_acls"),
     *("add_raft_voter", "remove_raft_voter", "describe_quorum", "update_features"),
     *("create_topics", "delete_topics", "create_partitions", "elect_leaders"),
     *("alter_partition_reassignments", "list_partition_reassignments", "unregister_broker"),

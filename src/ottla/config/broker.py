@@ -4,6 +4,14 @@ from collections.abc import Iterator, Mapping
 from dataclasses import replace
 from typing import Any, Final
 
+from ottla.config.authorization import (
+    AUTHORIZER_KEYS,
+    EARLY_KEY,
+    Authorization,
+    authorization_of,
+    authorization_problems,
+    early_listener_problems,
+)
 from ottla.config.cluster import Voter, parse_address, parse_voters
 from ottla.config.definitions import BROKER_KEYS, sasl, tls
 from ottla.config.endpoints import Endpoints, resolve_endpoints
@@ -86,6 +94,8 @@ class BrokerConfig:
             raise ConfigError([*problems, *wrong.problems], places) from None
         config = cls(explicit, resolved, endpoints)
         problems += config.security_problems()
+        problems += authorization_problems(resolved, explicit)
+        problems += early_listener_problems(resolved, endpoints.served)
         if problems:
             raise ConfigError(problems, places)
         return config
@@ -144,7 +154,9 @@ class BrokerConfig:
     @property
     def exposed_listeners(self) -> tuple[Listener, ...]:
         """The listeners, also of the controller, that other machines can reach and that have
-        neither TLS nor sign-in."""
+        neither TLS nor sign-in; none if ACLs keep out who did not sign in."""
+        if self.authorization is not None and not self.authorization.trusts_anonymous:
+            return ()
         return tuple(
             listener
             for listener in (*self.listeners, *self.controller_listeners)
@@ -221,6 +233,20 @@ class BrokerConfig:
                 except ConfigError as error:
                     problems |= dict.fromkeys(error.problems)
         return list(problems)
+
+    @property
+    def authorization(self) -> Authorization | None:
+        """The settings of the authorizer; None without one: everybody may do everything."""
+        return authorization_of(self._values, self.explicit)
+
+    @property
+    def controllers_start_early(self) -> bool:
+        """True if the listeners of this controller are served before the ACLs are loaded."""
+        early = self._values[EARLY_KEY]
+        if early is None or self.authorization is None:
+            return True
+        names = {name.upper() for name in early}
+        return all(listener.name in names for listener in self.controller_listeners)
 
     @property
     def controller_listeners(self) -> tuple[Listener, ...]:
@@ -380,6 +406,8 @@ def _warnings(config: BrokerConfig) -> Iterator[str]:
     for name in sorted(config.explicit):
         key = find_key(name)
         if is_listener_key(name) and key is not None and key.used and config.heeds(name):
+            continue
+        if name in AUTHORIZER_KEYS and config.authorization is not None:
             continue
         if is_plugin_key(name) or is_listener_key(name):
             foreign.append(name)

@@ -21,6 +21,7 @@ from ottla.broker.controller.producer_ids import allocate_producer_ids
 from ottla.broker.controller.reassignments import alter_reassignments, list_reassignments, relied_on
 from ottla.broker.controller.registration import register_broker, register_controller, take_in
 from ottla.broker.controller.replica_folders import assign_replicas
+from ottla.broker.controller.rights.acls import checked, create_acls, delete_acls, matching
 from ottla.broker.controller.scram_credentials import alter_scram_credentials
 from ottla.broker.controller.sessions import NO_OFFSET, Sessions
 from ottla.broker.controller.topics.create_partitions import create_partitions
@@ -32,6 +33,7 @@ from ottla.broker.metadata.image import MetadataImage
 from ottla.broker.metadata.log import MetadataLog
 from ottla.config.broker import BrokerConfig
 from ottla.logs import get_logger
+from ottla.protocol.errors import KafkaError
 from ottla.protocol.messages.allocate_producer_ids import (
     AllocateProducerIdsRequest,
     AllocateProducerIdsResponse,
@@ -62,11 +64,13 @@ from ottla.protocol.messages.controller_registration import (
     ControllerRegistrationRequest,
     ControllerRegistrationResponse,
 )
+from ottla.protocol.messages.create_acls import AclCreation
 from ottla.protocol.messages.create_partitions import (
     CreatePartitionsRequest,
     CreatePartitionsResponse,
 )
 from ottla.protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
+from ottla.protocol.messages.delete_acls import DeleteAclsFilter
 from ottla.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse
 from ottla.protocol.messages.elect_leaders import ElectLeadersRequest, ElectLeadersResponse
 from ottla.protocol.messages.list_partition_reassignments import (
@@ -78,7 +82,9 @@ from ottla.protocol.messages.unregister_broker import (
     UnregisterBrokerResponse,
 )
 from ottla.protocol.messages.update_features import UpdateFeaturesRequest, UpdateFeaturesResponse
+from ottla.runtime.pace import in_slices
 from ottla.runtime.runtime import Runtime
+from ottla.security.acls import AccessControlEntry
 
 log = get_logger("ottla.controller")
 
@@ -98,6 +104,7 @@ class Controller:
         self.node_id = config.node_id
         self.sessions = Sessions(config["broker.session.timeout.ms"])
         self._metadata = metadata
+        self._runtime = runtime
         self._random = runtime.random
         self._duties = Duties(metadata, runtime, self.sessions, lambda: self.config)
         self._brokers_changed = asyncio.Event()
@@ -230,6 +237,21 @@ class Controller:
         return await self._metadata.write(
             lambda image: alter_scram_credentials(image, request), paced=True
         )
+
+    # ACLs
+
+    async def create_acls(self, creations: Sequence[AclCreation]) -> list[KafkaError | None]:
+        """Return the error of each ACL, or None if it exists now."""
+        asked = await in_slices(self._runtime, checked(creations, self._random))
+        return await self._metadata.write(lambda image: create_acls(image, asked), paced=True)
+
+    async def delete_acls(
+        self, filters: Sequence[DeleteAclsFilter]
+    ) -> list[list[AccessControlEntry] | KafkaError]:
+        """Return the ACLs that each filter deleted, or why it is refused."""
+        image = self._metadata.image
+        found = await in_slices(self._runtime, matching(image.acls, image.acl_ids, filters))
+        return await self._metadata.write(lambda image: delete_acls(image, found), paced=True)
 
     # Nodes
 

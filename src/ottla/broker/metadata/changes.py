@@ -20,7 +20,6 @@ from ottla.broker.metadata.image import (
 )
 from ottla.broker.metadata.resources import ConfigResource, ResourceType
 from ottla.broker.metadata.security_image import (
-    AccessControlEntry,
     DelegationToken,
     QuotaEntity,
     ScramCredential,
@@ -29,6 +28,7 @@ from ottla.broker.metadata.security_image import (
 )
 from ottla.protocol.schema import Message
 from ottla.protocol.uuids import MIGRATING_DIRECTORY
+from ottla.security.acls import AccessControlEntry
 
 NO_LEADER_CHANGE = -2
 
@@ -64,6 +64,7 @@ class ImageChange:
         self._features = cast("dict[str, int]", base.features)
         self._next_producer_id = base.next_producer_id
         self._acls = cast("dict[bytes, AccessControlEntry]", base.acls)
+        self._acl_ids = cast("dict[AccessControlEntry, bytes]", base.acl_ids)
         self._scram = cast("dict[ScramUser, ScramCredential]", base.scram_credentials)
         self._tokens = cast("dict[str, DelegationToken]", base.delegation_tokens)
         self._quotas = cast("dict[QuotaEntity, dict[str, float]]", base.client_quotas)
@@ -99,6 +100,7 @@ class ImageChange:
             features=self._features,
             next_producer_id=self._next_producer_id,
             acls=self._acls,
+            acl_ids=self._acl_ids,
             scram_credentials=self._scram,
             delegation_tokens=self._tokens,
             client_quotas=self._quotas,
@@ -313,14 +315,19 @@ class ImageChange:
 
     # Security and quotas
 
-    def _acl_map(self) -> dict[bytes, AccessControlEntry]:
+    def _acl_maps(
+        self, acl_id: bytes
+    ) -> tuple[dict[bytes, AccessControlEntry], dict[AccessControlEntry, bytes]]:
         if self._acls is self._base.acls:
             self._acls = dict(self._base.acls)
+            self._acl_ids = dict(self._base.acl_ids)
         self._delta.security = True
-        return self._acls
+        self._delta.acls.add(acl_id)
+        return self._acls, self._acl_ids
 
     def _acl_added(self, record: Any) -> None:
-        self._acl_map()[record.id] = AccessControlEntry(
+        acls, ids = self._acl_maps(record.id)
+        acl = acls[record.id] = AccessControlEntry(
             record.resource_type,
             record.resource_name,
             record.pattern_type,
@@ -329,9 +336,13 @@ class ImageChange:
             record.operation,
             record.permission_type,
         )
+        ids[acl] = record.id
 
     def _acl_removed(self, record: Any) -> None:
-        self._acl_map().pop(record.id, None)
+        acls, ids = self._acl_maps(record.id)
+        acl = acls.pop(record.id, None)
+        if acl is not None and ids.get(acl) == record.id:
+            del ids[acl]
 
     def _scram_map(self) -> dict[ScramUser, ScramCredential]:
         if self._scram is self._base.scram_credentials:

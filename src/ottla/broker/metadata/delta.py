@@ -33,6 +33,8 @@ class MetadataDelta:
     brokers: set[int] = field(default_factory=set)
     controllers: set[int] = field(default_factory=set)
     features: set[str] = field(default_factory=set)
+    acls: set[bytes] = field(default_factory=set)
+    """The ids of ACLs that were added or removed."""
     security: bool = False
     """True if ACLs, SCRAM credentials, tokens or quotas changed. The maps that did are other
     objects in the new image."""

@@ -17,6 +17,7 @@ def difference(before: MetadataImage, after: MetadataImage) -> MetadataDelta:
         brokers=_differing(before.brokers, after.brokers),
         controllers=_differing(before.controllers, after.controllers),
         features=_differing(before.features, after.features),
+        acls=_differing(before.acls, after.acls),
         security=_security(before) != _security(after),
     )
     for topic_id in _differing(before.topics_by_id, after.topics_by_id):

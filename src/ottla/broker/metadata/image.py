@@ -12,7 +12,6 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 
 from ottla.broker.metadata.resources import ConfigResource, ResourceType
 from ottla.broker.metadata.security_image import (
-    AccessControlEntry,
     DelegationToken,
     QuotaEntity,
     Quotas,
@@ -23,6 +22,7 @@ from ottla.protocol.uuids import MIGRATING_DIRECTORY, UNASSIGNED_DIRECTORY
 
 if TYPE_CHECKING:
     from ottla.protocol.schema import Message
+    from ottla.security.acls import AccessControlEntry
 
 NO_LEADER = -1
 
@@ -153,6 +153,8 @@ class MetadataImage:
     """The first producer id that has not been allocated yet."""
     acls: Mapping[bytes, AccessControlEntry] = field(default_factory=dict)
     """By the id of the entry."""
+    acl_ids: Mapping[AccessControlEntry, bytes] = field(default_factory=dict, compare=False)
+    """The same the other way round: what exists already is found without a scan."""
     scram_credentials: Mapping[ScramUser, ScramCredential] = field(default_factory=dict)
     delegation_tokens: Mapping[str, DelegationToken] = field(default_factory=dict)
     """By token id."""

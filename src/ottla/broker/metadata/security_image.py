@@ -12,18 +12,6 @@ from enum import StrEnum
 from typing import Any, Final, NamedTuple, TypeAlias
 
 
-class AccessControlEntry(NamedTuple):
-    """An ACL. The numbers are those of Kafka's protocol."""
-
-    resource_type: int
-    resource_name: str
-    pattern_type: int
-    principal: str
-    host: str
-    operation: int
-    permission_type: int
-
-
 class ScramCredential(NamedTuple):
     """What the broker has to know to check a user's password, from which it cannot be derived."""
 

@@ -1,0 +1,1 @@
+"""Decisions on who may do what."""

@@ -165,7 +165,7 @@ def test_lines_point_at_their_caller() -> None:
 
 
 SOURCE = Path(ottla.__file__).parent
-CALL = re.compile(r"(getLogger|get_logger)\(\"(ottla\.[a-z._]+)\"\)")
+CALL = re.compile(r"(getLogger|get_logger)\(\"((?:ottla|kafka)\.[a-z._]+)\"\)")
 IN_APPLICATIONS = {"blocking", "cli", "client", "demo", "pipelines", "spark", "streams"}
 
 

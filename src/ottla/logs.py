@@ -42,6 +42,8 @@ LOGGERS: Final = {
     "ottla.metadata": "the metadata log and its image",
     "ottla.quorum": "elections, and the log of the quorum on disk",
     "ottla.controller": "decisions on topics, partitions and configurations",
+    "kafka.authorizer.logger": "the audit log, always JSON: who was refused what, and at debug "
+    "also who was allowed what",
     "ottla.runtime": "background tasks that failed",
     "ottla.client": "connections, metadata and deliveries of clients",
     "ottla.client.consumer": "positions and fetches of consumers",
@@ -51,6 +53,9 @@ LOGGERS: Final = {
     "ottla.streams": "queries of stream applications",
     "ottla.pipelines": "managed applications",
 }
+
+AUDIT_LOGGER: Final = "kafka.authorizer.logger"
+"""The name that Kafka's brokers use."""
 
 _ROOT: Final = "ottla"
 _LIFE_CYCLE: Final = "ottla.node"
@@ -67,6 +72,14 @@ class Logger:
     @property
     def name(self) -> str:
         return self._log.name
+
+    @property
+    def shows_info(self) -> bool:
+        return self._log.isEnabledFor(logging.INFO)
+
+    @property
+    def shows_debug(self) -> bool:
+        return self._log.isEnabledFor(logging.DEBUG)
 
     def debug(self, event: str, /, *values: object, **fields: Any) -> None:
         if self._log.isEnabledFor(logging.DEBUG):
@@ -129,15 +142,21 @@ def configure(
 ) -> None:
     """Send all logs of this process to `stream` (standard error) in the given form.
 
-    At the quiet default the node's few lifecycle lines are still shown.
+    At the quiet default the node's few lifecycle lines are still shown, and those of the audit log.
     """
     levels = {_ROOT: logging.WARNING} | parse_levels(level)
     if levels[_ROOT] == logging.WARNING:
         levels.setdefault(_LIFE_CYCLE, logging.INFO)
+    levels.setdefault(AUDIT_LOGGER, logging.INFO)
     target = stream or sys.stderr
     handler = logging.StreamHandler(target)
     handler.setFormatter(JsonFormatter() if form == "json" else HumanFormatter(target.isatty()))
     logging.root.handlers[:] = [handler]
+    audit = logging.StreamHandler(target)
+    audit.setFormatter(JsonFormatter(ascii_only=True))
+    audit_logger = logging.getLogger(AUDIT_LOGGER)
+    audit_logger.handlers[:] = [audit]
+    audit_logger.propagate = False
     for name, number in levels.items():
         logging.getLogger(name).setLevel(number)
 
@@ -171,6 +190,11 @@ class HumanFormatter(logging.Formatter):
 class JsonFormatter(logging.Formatter):
     """A JSON object per line: time, level, logger, event, then the fields."""
 
+    def __init__(self, *, ascii_only: bool = False) -> None:
+        """`ascii_only`: escape all other characters, of which terminals and tools obey some."""
+        super().__init__()
+        self._ascii_only = ascii_only
+
     def format(self, record: logging.LogRecord) -> str:
         entry: dict[str, Any] = {
             "time": _utc(record.created),
@@ -184,7 +208,7 @@ class JsonFormatter(logging.Formatter):
             entry["traceback"] = self.formatException(record.exc_info)
         import json
 
-        return json.dumps(entry, default=_text, ensure_ascii=False)
+        return json.dumps(entry, default=_text, ensure_ascii=self._ascii_only)
 
 
 def _fields(record: logging.LogRecord) -> Mapping[str, Any]:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from ottla.broker.server.audit import AuditLog
 from ottla.logs import get_logger
 from ottla.protocol.errors import ErrorCode, KafkaError
 from ottla.runtime.pace import Backlog
@@ -29,6 +30,7 @@ class AclAuthorizer:
 
     def __init__(self, runtime: Runtime, settings: Authorization) -> None:
         self._rules = AclRules(settings.super_users, allow_if_no_acl=settings.allow_if_no_acl)
+        self._audit = AuditLog(runtime)
         self._changes = Backlog(runtime, "follow-acls")
 
     def allows(
@@ -49,6 +51,8 @@ class AclAuthorizer:
             )
         except NotLoaded:
             raise _not_ready() from None
+        if not quiet:
+            self._audit.note(context, operation, resource_type, name, verdict)
         return verdict.is_allowed
 
     def allows_on_any(
@@ -63,6 +67,7 @@ class AclAuthorizer:
             )
         except NotLoaded:
             raise _not_ready() from None
+        self._audit.note(context, operation, resource_type, None, verdict)
         return verdict.is_allowed
 
     async def load(self, image: MetadataImage) -> None:

@@ -2,13 +2,16 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Generic, TypeAlias, TypeVar
+from typing import TYPE_CHECKING, Final, Generic, TypeAlias, TypeVar
 
 from ottla.security.rights import CLUSTER_NAME, Operation, ResourceType
 
 if TYPE_CHECKING:
     from ottla.broker.server.caller import Caller
     from ottla.broker.server.services import BrokerServices, ControllerServices, NodeServices
+
+NO_CORRELATION_ID: Final = -1
+"""Of requests that this node makes to itself."""
 
 S_co = TypeVar("S_co", bound="NodeServices", covariant=True)
 
@@ -17,7 +20,7 @@ class RequestContext(Generic[S_co]):
     """Made for each request, so it has only what differs between the requests of a connection, and
     two objects that do not differ."""
 
-    __slots__ = ("api_key", "api_version", "caller", "client_id", "services")
+    __slots__ = ("api_key", "api_version", "caller", "client_id", "correlation_id", "services")
 
     def __init__(
         self,
@@ -26,12 +29,15 @@ class RequestContext(Generic[S_co]):
         client_id: str | None,
         caller: Caller,
         services: S_co,
+        correlation_id: int = NO_CORRELATION_ID,
     ) -> None:
         self.api_key = api_key
         self.api_version = api_version
         self.client_id = client_id
         self.caller = caller
         self.services = services
+        self.correlation_id = correlation_id
+        """The number that the client gave the request, also for requests that a broker forwards."""
 
     def may(
         self, operation: Operation, resource_type: ResourceType, name: str, *, quiet: bool = False

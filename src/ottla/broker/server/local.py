@@ -29,7 +29,12 @@ class LocalController:
         what the handler returns."""
         key = ApiKey(request.API_KEY or 0)
         inner = RequestContext(
-            key, context.api_version, context.client_id, context.caller, self._services
+            key,
+            context.api_version,
+            context.client_id,
+            context.caller,
+            self._services,
+            context.correlation_id,
         )
         return serve_on_controller(key)(inner, request)
 

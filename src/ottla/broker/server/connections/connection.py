@@ -248,7 +248,9 @@ class Connection:
                     position += 1
         except (MalformedMessage, struct.error, IndexError, UnicodeDecodeError) as error:
             raise BadFrame(f"a request that cannot be decoded ({error})") from None
-        context = RequestContext(api_key, version, client_id, self.caller, self._services)
+        context = RequestContext(
+            api_key, version, client_id, self.caller, self._services, correlation_id
+        )
         if len(frame) > AT_ONCE_BYTES_MAX:
             self._serve_large(route, correlation_id, context, frame, position)
             return

@@ -31,8 +31,6 @@ if TYPE_CHECKING:
     from ottla.broker.server.context import NodeContext
     from ottla.protocol.schema import Message
 
-CORRELATION_ID: Final = 0
-"""The id in the header of an enveloped request. That of the envelope identifies its answer."""
 NO_PORT: Final = 0
 """The port of a client whose request was forwarded: an envelope does not name it."""
 _UNKNOWN_ADDRESS: Final = bytes(4)
@@ -47,7 +45,7 @@ _CORRELATION: Final = struct.Struct(">i")
 def sealed(context: NodeContext, request: Message) -> EnvelopeRequest:
     """Return the envelope around a request of the client, in the version of the context."""
     key, version, caller = context.api_key, context.api_version, context.caller
-    header = request_header_bytes(key, version, CORRELATION_ID, context.client_id)
+    header = request_header_bytes(key, version, context.correlation_id, context.client_id)
     return EnvelopeRequest(
         request_data=_joined(header, encoder(type(request), version)(request)),
         request_principal=principal_bytes(caller.principal),

@@ -59,7 +59,9 @@ async def ask_for_client(context: BrokerContext, request: Message) -> Any:
     known = services.controller_link.controller_versions() or {}
     if key in known:
         version = min(version, known[key][1])
-    made = RequestContext(key, version, context.client_id, context.caller, services)
+    made = RequestContext(
+        key, version, context.client_id, context.caller, services, context.correlation_id
+    )
     return await _forward(made, request, lane=LANE)
 
 

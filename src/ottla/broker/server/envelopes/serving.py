@@ -55,7 +55,14 @@ class EnvelopedRequests:
         inner = _Inner(
             header,
             route,
-            RequestContext(header.api_key, header.api_version, header.client_id, caller, services),
+            RequestContext(
+                header.api_key,
+                header.api_version,
+                header.client_id,
+                caller,
+                services,
+                header.correlation_id,
+            ),
         )
         if len(frame) > AT_ONCE_BYTES_MAX:
             return ClientTask(self._serve_large(inner, frame, position))

@@ -76,7 +76,17 @@ def split_pairs(text: str) -> Iterable[str]:
         yield pair
 
 
+_ACLS: Final[Mapping[str, Habit]] = {
+    "--allow-principal": "--allow",
+    "--deny-principal": "--deny",
+    "--resource-pattern-type": "--pattern",
+    "--user-principal": "--user-resource",
+}
+
 HABITS: Final[Mapping[str, Mapping[str, Habit]]] = {
+    "acls list": _ACLS,
+    "acls add": {**_ACLS, "--force": []},
+    "acls remove": {**_ACLS, "--force": ["--yes"]},
     "consume": {
         "--from-beginning": ["--from", "earliest"],
         "--offset": "--from",
@@ -146,6 +156,7 @@ HINTS: Final[Mapping[str, str]] = {
 }
 
 TOOLS: Final[Mapping[str, str]] = {
+    "acls": "acls",
     "cluster": "cluster",
     "configs": "configs",
     "console-consumer": "consume",

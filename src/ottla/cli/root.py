@@ -22,6 +22,7 @@ MODULES = {
     "groups": "ottla.cli.groups.commands",
     "transactions": "ottla.cli.transactions",
     "users": "ottla.cli.security.users",
+    "acls": "ottla.cli.acls.commands",
     "cluster": "ottla.cli.cluster.commands",
     "quorum": "ottla.cli.cluster.quorum",
     "log-dirs": "ottla.cli.logs.log_dirs",

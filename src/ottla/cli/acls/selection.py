@@ -1,0 +1,207 @@
+"""What the options of `ottla acls` mean: the ACLs to add, and the filters that list and remove."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
+from itertools import product
+from typing import Final, TypeVar
+
+import typer
+
+from ottla.client.admin.acls import (
+    Acl,
+    AclFilter,
+    AclOperation,
+    AclPatternType,
+    AclPermission,
+    AclResourceType,
+)
+from ottla.security.rights import CLUSTER_NAME
+
+ANY_HOST: Final = "*"
+
+_PRODUCER: Final = (AclOperation.WRITE, AclOperation.DESCRIBE, AclOperation.CREATE)
+_TRANSACTIONS: Final = (AclOperation.WRITE, AclOperation.DESCRIBE)
+_CONSUMER: Final = (AclOperation.READ, AclOperation.DESCRIBE)
+
+E = TypeVar("E", AclOperation, AclPatternType)
+
+
+@dataclass(frozen=True, kw_only=True)
+class Resources:
+    """The resources that were named."""
+
+    topics: Sequence[str] = ()
+    groups: Sequence[str] = ()
+    transactional_ids: Sequence[str] = ()
+    tokens: Sequence[str] = ()
+    users: Sequence[str] = ()
+    cluster: bool = False
+
+    def __iter__(self) -> Iterator[tuple[AclResourceType, str]]:
+        for kind, names in (
+            (AclResourceType.TOPIC, self.topics),
+            (AclResourceType.GROUP, self.groups),
+            (AclResourceType.TRANSACTIONAL_ID, self.transactional_ids),
+            (AclResourceType.DELEGATION_TOKEN, self.tokens),
+            (AclResourceType.USER, self.users),
+        ):
+            for name in names:
+                yield kind, name
+        if self.cluster:
+            yield AclResourceType.CLUSTER, CLUSTER_NAME
+
+
+@dataclass(frozen=True, kw_only=True)
+class Who:
+    """The principals and hosts that were named."""
+
+    allowed: Sequence[str] = ()
+    denied: Sequence[str] = ()
+    allowed_hosts: Sequence[str] = ()
+    denied_hosts: Sequence[str] = ()
+
+    def entries(self) -> Iterator[tuple[AclPermission, str, str]]:
+        """Return permission, principal and host of each."""
+        for permission, principals, hosts in (
+            (AclPermission.ALLOW, self.allowed, self.allowed_hosts),
+            (AclPermission.DENY, self.denied, self.denied_hosts),
+        ):
+            for principal, host in product(principals, hosts or (ANY_HOST,)):
+                yield permission, principal, host
+
+
+def check_who(who: Who) -> None:
+    for option, principals, hosts in (
+        ("allow", who.allowed, who.allowed_hosts),
+        ("deny", who.denied, who.denied_hosts),
+    ):
+        for principal in principals:
+            check_principal(principal, f"--{option}")
+        if hosts and not principals:
+            raise typer.BadParameter(f"--{option}-host needs --{option}")
+
+
+def check_principal(principal: str, option: str) -> None:
+    if ":" not in principal:
+        raise typer.BadParameter(
+            f"{principal!r} is no principal: expected User:NAME", param_hint=option
+        )
+
+
+def operation_named(text: str) -> AclOperation:
+    """Return an operation by its name in any of Kafka's spellings: `DescribeConfigs`,
+    `describe_configs`, `DESCRIBE_CONFIGS`."""
+    return _named(AclOperation, text, "--operation")
+
+
+def pattern_named(text: str) -> AclPatternType:
+    return _named(AclPatternType, text, "--pattern")
+
+
+def _named(kind: type[E], text: str, option: str) -> E:
+    wanted = text.replace("_", "").replace("-", "").lower()
+    for one in kind:
+        if one.name.replace("_", "").lower() == wanted:
+            return one
+    known = ", ".join(one.name.replace("_", "-").lower() for one in kind)
+    raise typer.BadParameter(f"{text!r} is none of {known}", param_hint=option)
+
+
+def acls_to_add(
+    resources: Resources,
+    who: Who,
+    operations: Sequence[AclOperation],
+    pattern: AclPatternType,
+) -> list[Acl]:
+    return [
+        Acl(kind, name, principal, operation, permission, pattern, host)
+        for (kind, name), operation, (permission, principal, host) in product(
+            resources, operations, who.entries()
+        )
+    ]
+
+
+def acls_of_role(
+    resources: Resources,
+    who: Who,
+    pattern: AclPatternType,
+    *,
+    producer: bool,
+    consumer: bool,
+    idempotent: bool,
+) -> list[Acl]:
+    """Return the ACLs that producers or consumers of these resources need, as in Kafka's tool."""
+    found: list[Acl] = []
+
+    def add(named: Resources, operations: Sequence[AclOperation], kind: AclPatternType) -> None:
+        found.extend(acls_to_add(named, who, operations, kind))
+
+    topics = Resources(topics=resources.topics)
+    if producer:
+        add(topics, _PRODUCER, pattern)
+        ids = Resources(transactional_ids=resources.transactional_ids)
+        add(ids, _TRANSACTIONS, pattern)
+        if idempotent:
+            add(
+                Resources(cluster=True),
+                (AclOperation.IDEMPOTENT_WRITE,),
+                AclPatternType.LITERAL,
+            )
+    if consumer:
+        add(topics, _CONSUMER, pattern)
+        add(Resources(groups=resources.groups), (AclOperation.READ,), pattern)
+    return list(dict.fromkeys(found))
+
+
+def check_role(
+    resources: Resources,
+    *,
+    producer: bool,
+    consumer: bool,
+    idempotent: bool,
+    has_operations: bool,
+    has_denials: bool,
+) -> None:
+    if has_operations:
+        raise typer.BadParameter("--producer and --consumer imply their operations")
+    if has_denials:
+        raise typer.BadParameter("--producer and --consumer only allow: name what is denied")
+    if not resources.topics:
+        raise typer.BadParameter("--producer and --consumer need --topic")
+    if consumer and not resources.groups:
+        raise typer.BadParameter("--consumer needs --group")
+    if idempotent and not producer:
+        raise typer.BadParameter("--idempotent needs --producer")
+    foreign = resources.cluster or resources.tokens or resources.users
+    if foreign or (resources.groups and not consumer):
+        raise typer.BadParameter(
+            "--producer and --consumer are for topics, groups and transactions"
+        )
+
+
+def filters_of(
+    resources: Resources,
+    who: Who,
+    principals: Sequence[str],
+    operations: Sequence[AclOperation],
+    pattern: AclPatternType,
+) -> list[AclFilter]:
+    """Return the filters for ACLs of any of these resources, principals and operations; what is not
+    named is of any kind."""
+    entries: list[tuple[AclPermission, str | None, str | None]] = [
+        (permission, principal, host if hosts else None)
+        for permission, principal, host in who.entries()
+        for hosts in [who.allowed_hosts if permission is AclPermission.ALLOW else who.denied_hosts]
+    ]
+    entries += [(AclPermission.ANY, principal, None) for principal in principals]
+    named: list[tuple[AclResourceType, str | None]] = list(resources)
+    return [
+        AclFilter(kind, name, principal, operation, permission, pattern, host)
+        for (kind, name), operation, (permission, principal, host) in product(
+            named or [(AclResourceType.ANY, None)],
+            operations or [AclOperation.ANY],
+            entries or [(AclPermission.ANY, None, None)],
+        )
+    ]

@@ -85,7 +85,9 @@ class AclIndex:
         return self._count
 
     def add(self, acl_id: bytes, acl: AccessControlEntry) -> None:
-        resources = self._types.setdefault(acl.resource_type, _Resources())
+        resources = self._types.get(acl.resource_type)
+        if resources is None:
+            resources = self._types[acl.resource_type] = _Resources()
         is_prefix = acl.pattern_type == PatternType.PREFIXED
         named = resources.prefixed if is_prefix else resources.literal
         resource = named.get(acl.resource_name)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING
 from ottla.broker.server.audit import AuditLog
 from ottla.logs import get_logger
 from ottla.protocol.errors import ErrorCode, KafkaError
+from ottla.runtime.collector import collector_paused
 from ottla.runtime.pace import Backlog
 from ottla.security.acl_rules import AclRules, NotLoaded
 
@@ -72,9 +73,10 @@ class AclAuthorizer:
 
     async def load(self, image: MetadataImage) -> None:
         """Return when the ACLs of this image are in force. Later changes wait for it."""
-        done = self._changes.take(self._loading(image))
-        if done is not None:
-            await done
+        with collector_paused():  # of 100,000 ACLs it would scan all again and again
+            done = self._changes.take(self._loading(image))
+            if done is not None:
+                await done
         log.info("ACLs loaded", acls=len(image.acls))
 
     def _loading(self, image: MetadataImage) -> Generator[None, None, None]:

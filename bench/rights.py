@@ -93,7 +93,7 @@ def acl(number: int) -> AccessControlEntry:
 
 def context(authorizer: AclAuthorizer | None) -> RequestContext[Any]:
     caller = Caller(KafkaPrincipal("User", "ann"), ("10.0.0.7", 50_000), "CLIENTS")
-    return RequestContext(ApiKey.PRODUCE, 12, "c", caller, Services(authorizer))  # type: ignore[type-var]
+    return RequestContext(ApiKey.PRODUCE, 12, "c", caller, Services(authorizer))
 
 
 def best(call: Callable[[], object], seconds: float) -> float:

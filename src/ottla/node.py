@@ -14,6 +14,7 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Awaitable, Callable, Iterable, Iterator
+from dataclasses import replace
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final
 
@@ -56,6 +57,7 @@ if TYPE_CHECKING:
     from ottla.broker.storage.log import Log
     from ottla.config.listeners import Listener
     from ottla.network.node_tls import ListenerTls, NodeTls
+    from ottla.network.security import Security
     from ottla.runtime.os_runtime import OsRuntime
     from ottla.runtime.runtime import Runtime
 
@@ -100,8 +102,8 @@ class Node:
         brokers, controllers = (partial(self._connected_peers, name) for name in names)
         self.peers: Peers = LatePeers(brokers)
         self._controller_peers: Peers = self.peers
-        """Those of brokers, unless only one of the two has TLS or each its own."""
-        if names[0] != names[1] and any(map(config.has_tls, names)):
+        """Those of brokers, unless one of the two has TLS or a sign-in."""
+        if names[0] != names[1] and any(map(config.is_secured, names)):
             self._controller_peers = LatePeers(controllers)
         self._tls: NodeTls | None = None
         """None if no listener has TLS."""
@@ -252,10 +254,23 @@ class Node:
     def _connected_peers(self, listener: str) -> Peers:
         """Return the nodes that this one reaches by their listeners of this name."""
         from ottla.broker.peers.connected import ConnectedPeers
+        from ottla.network.sasl_mechanisms import signing_in_with
+        from ottla.network.security import PLAINTEXT
 
-        if self._tls is None or not self.config.has_tls(listener):
+        tls = self._tls if self.config.has_tls(listener) else None
+        login = None if self.config.is_alone else self.config.login_of(listener)
+        if login is None and tls is None:
             return ConnectedPeers(self.runtime)
-        return ConnectedPeers(self.runtime, security=partial(self._tls.security_of, listener))
+        mechanism, begin = "", None
+        if login is not None:
+            mechanism = login.mechanism
+            begin = signing_in_with(mechanism, login.user, login.password)
+
+        def security() -> Security:
+            secured = PLAINTEXT if tls is None else tls.security_of(listener)
+            return replace(secured, mechanism=mechanism, begin_sign_in=begin)
+
+        return ConnectedPeers(self.runtime, security=security)
 
     def _found_quorum(self, folder: str, directory_id: bytes) -> None:
         """Write the first voters, if no log dir was formatted and this is the only controller to

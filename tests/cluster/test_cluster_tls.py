@@ -2,53 +2,20 @@
 
 from __future__ import annotations
 
-import subprocess
 import time
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from bench.brokers import HOST, Ottla, free_port
+from bench.brokers import HOST, free_port
 from confluent_kafka import Consumer, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
+from formatted_node import FormattedNode
 
 from tls_broker import TlsFolder
 
-CLUSTER_ID = "MkU3OEVBNTcwNTJENDM2Qg"
 pytestmark = pytest.mark.ottla_only
-
-
-class TlsNode(Ottla):
-    def command(self) -> list[str]:
-        line = [str(self._program), "start", "--data", str(self.data), "--log-level", "info"]
-        for key, value in self.options.items():
-            line += ["-o", f"{key}={value}"]
-        return line
-
-    def prepare(self) -> None:
-        properties = self.folder / "server.properties"
-        settings = {"log.dirs": str(self.data), **self.options}
-        properties.write_text("".join(f"{key}={value}\n" for key, value in settings.items()))
-        subprocess.run(
-            [
-                *(str(self._program), "storage", "format"),
-                *("-t", CLUSTER_ID, "-c", str(properties)),
-            ],
-            check=True,
-            capture_output=True,
-            timeout=60,
-        )
-
-    def _await_answer(self, deadline: float) -> None:
-        """Do not wait: a node is ready only when the others run, too."""
-
-    def await_ready(self) -> None:
-        deadline = time.monotonic() + 60
-        while time.monotonic() < deadline and b"ready in" not in self.output_path.read_bytes():
-            assert self.running, self.tail()
-            time.sleep(0.05)
-        assert b"ready in" in self.output_path.read_bytes(), self.tail()
 
 
 @pytest.fixture
@@ -70,7 +37,7 @@ def nodes(tmp_path: Path) -> Iterator[tuple[TlsFolder, list[int]]]:
     for number, (port, controller) in enumerate(ports, 1):
         listeners = f"SSL://{HOST}:{port},CONTROLLER://{HOST}:{controller}"
         own = {"node.id": str(number), "listeners": listeners}
-        made.append(TlsNode(tmp_path / f"node-{number}", common | own))
+        made.append(FormattedNode(tmp_path / f"node-{number}", common | own))
     try:
         for node in made:
             node.start()

@@ -1,6 +1,6 @@
 """The broker's settings: Kafka's defaults, then the file, then settings made at run time."""
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
 from typing import Any, Final
 
@@ -29,12 +29,13 @@ from ottla.config.listeners import (
 from ottla.config.names import find_key, is_listener_key, is_plugin_key, unknown_key
 from ottla.config.rules import ALL_LOG_DIRS, broken_rules, parse_ip_overrides
 from ottla.config.security.listener_keys import ListenerKeys
-from ottla.config.security.sasl import SaslSettings, sasl_settings
+from ottla.config.security.sasl import Login, SaslSettings, login, sasl_settings
 from ottla.config.security.tls import tls_settings
 from ottla.config.synonyms import BROKER_SYNONYMS
 from ottla.config.updates import READ_ONLY
 from ottla.config.values import IllTyped
 from ottla.runtime.tls_settings import TlsSettings
+from ottla.security.scram import SCRAM_MECHANISMS
 
 # Kafka requires these from its user; a single node has defaults for them.
 _OWN_DEFAULTS: Final[dict[str, Any]] = {
@@ -45,6 +46,8 @@ _OWN_DEFAULTS: Final[dict[str, Any]] = {
 LISTENER_KEYS: Final = frozenset({"listeners", "listener.security.protocol.map"})
 """The keys of listeners that may change while the broker runs."""
 _HIDDEN: Final = "[hidden]"
+_BROKER_MECHANISM: Final = "sasl.mechanism.inter.broker.protocol"
+_CONTROLLER_MECHANISM: Final = "sasl.mechanism.controller.protocol"
 _NOTHING: Final[Mapping[str, str]] = {}
 
 
@@ -197,6 +200,9 @@ class BrokerConfig:
         """The names of this node's listeners whose clients sign in."""
         return tuple(name for name in self._own_listeners if self.has_sasl(name))
 
+    def is_secured(self, listener: str) -> bool:
+        return self.has_tls(listener) or self.has_sasl(listener)
+
     def has_tls(self, listener: str) -> bool:
         return self.protocol_of(listener) in TLS_PROTOCOLS
 
@@ -216,17 +222,51 @@ class BrokerConfig:
         """Return how clients of a listener sign in; raises `ConfigError`."""
         return sasl_settings(self._keys_of(listener, sasl.KEYS))
 
+    def login_of(self, listener: str) -> Login | None:
+        """Return how this node signs in to others by a listener; None if that asks for no sign-in.
+        Raises `ConfigError`."""
+        if not self.has_sasl(listener):
+            return None
+        keys = self._keys_of(listener, sasl.KEYS)
+        # A node that is only a controller reaches nobody by the listener of brokers.
+        of_controllers = listener == self.controller_listener_name
+        setting = _CONTROLLER_MECHANISM if of_controllers else _BROKER_MECHANISM
+        mechanism = keys[setting]
+        if of_controllers and self.is_controller and mechanism in SCRAM_MECHANISMS:
+            expected = "PLAIN: controllers elect a leader before they can know the users of SCRAM"
+            raise ConfigError.of(setting, mechanism, expected)
+        found = login(keys, setting)
+        if listener in self._own_listeners and mechanism not in keys["sasl.enabled.mechanisms"]:
+            expected = "must be included in sasl.enabled.mechanisms when nodes sign in by it"
+            raise ConfigError.of(setting, mechanism, expected)
+        return found
+
+    @property
+    def _listeners_to_others(self) -> tuple[str, ...]:
+        """The names of the listeners by which this node reaches other nodes."""
+        try:
+            if self.is_alone:
+                return ()
+        except ValueError:  # the rules of the quorum's keys report it
+            return ()
+        own = [self.inter_broker_listener_name] if self.is_broker else []
+        names = dict.fromkeys([*own, self.controller_listener_name])
+        return tuple(name for name in names if name)
+
     def _keys_of(self, listener: str, keys: Mapping[str, ConfigKey]) -> ListenerKeys:
         given = (self.per_broker, self.cluster_default, self.explicit)
         return ListenerKeys(listener, keys, self._values, given)
 
     def security_problems(self) -> list[Problem | Unknown]:
-        """Return what keeps listeners from having the TLS or the sign-in that they are to have."""
+        """Return what keeps listeners from having the TLS or the sign-in that they are to have,
+        and this node from signing in to others."""
         problems: dict[Problem | Unknown, None] = {}
-        for names, read in (
+        checks: tuple[tuple[tuple[str, ...], Callable[[str], object]], ...] = (
             (self.tls_listeners, self.tls_of),
             (self.sasl_listeners, self.sasl_of),
-        ):
+            (self._listeners_to_others, self.login_of),
+        )
+        for names, read in checks:
             for name in names:
                 try:
                     read(name)
@@ -335,7 +375,8 @@ class BrokerConfig:
         of_tls = [f"listener.name.{one.lower()}.ssl." for one in self.tls_listeners]
         if name.startswith(tuple(of_tls)):
             return True
-        for listener in self.sasl_listeners:
+        to_others = filter(self.has_sasl, self._listeners_to_others)
+        for listener in (*self.sasl_listeners, *to_others):
             base = name.removeprefix(f"listener.name.{listener.lower()}.")
             if base != name and (base in sasl.KEYS or base.partition(".")[2] in sasl.KEYS):
                 return True

@@ -15,9 +15,7 @@ from ottla.config.listeners import (
     parse_protocol_map,
 )
 
-SSL: Final = "SSL"
-BETWEEN_NODES: Final = ("PLAINTEXT", SSL)
-_BETWEEN_NODES: Final = " and ".join(BETWEEN_NODES)
+PLAINTEXT: Final = "PLAINTEXT"
 
 
 class Endpoints(NamedTuple):
@@ -47,8 +45,7 @@ def resolve_endpoints(values: Mapping[str, Any], given: Mapping[str, str]) -> En
     problems += _role_problems(served, controllers, values)
     key = "listener.security.protocol.map"
     protocols = implied_protocols(parse_protocol_map(values[key]), controller_names, key in given)
-    problems += _protocol_problems(listeners, controller_names, protocols)
-    problems += _other_controllers_problems(controller_names, protocols)
+    problems += _protocol_problems(listeners, protocols)
     advertised = default_advertised(served)
     advertised_controllers = default_advertised(controllers)
     if (text := given.get("advertised.listeners")) is not None:
@@ -58,7 +55,7 @@ def resolve_endpoints(values: Mapping[str, Any], given: Mapping[str, str]) -> En
         own = {item.name: item for item in told if item.name in controller_names}
         advertised_controllers = tuple(own.get(c.name, c) for c in advertised_controllers)
     if served:
-        problems += _inter_broker_problems(advertised, values, given, protocols)
+        problems += _inter_broker_problems(advertised, values, given)
     if problems:
         raise ConfigError(problems)
     return Endpoints(served, controllers, advertised, advertised_controllers, protocols)
@@ -87,32 +84,16 @@ def _role_problems(
 
 
 def _protocol_problems(
-    listeners: tuple[Listener, ...],
-    controller_names: set[str],
-    protocols: Mapping[str, str],
+    listeners: tuple[Listener, ...], protocols: Mapping[str, str]
 ) -> list[Problem]:
-    problems = []
-    for listener in listeners:
-        protocol = protocols.get(listener.name)
-        if protocol is None:
-            expected = f"{listener.name} must have a protocol in listener.security.protocol.map"
-            problems.append(Problem("listeners", str(listener), expected))
-        elif listener.name in controller_names and protocol not in BETWEEN_NODES:
-            expected = f"{protocol} is not there yet for controllers, only {_BETWEEN_NODES}"
-            problems.append(Problem("listeners", str(listener), expected))
-    return problems
-
-
-def _other_controllers_problems(
-    controller_names: set[str], protocols: Mapping[str, str]
-) -> list[Problem]:
-    """Check that this node can connect to the controllers."""
     return [
         Problem(
-            "controller.listener.names", name, f"{protocol} is not there yet, only {_BETWEEN_NODES}"
+            "listeners",
+            str(listener),
+            f"{listener.name} must have a protocol in listener.security.protocol.map",
         )
-        for name in sorted(controller_names)
-        if (protocol := protocols.get(name, "PLAINTEXT")) not in BETWEEN_NODES
+        for listener in listeners
+        if listener.name not in protocols
     ]
 
 
@@ -138,10 +119,7 @@ def _advertised_problems(
 
 
 def _inter_broker_problems(
-    advertised: tuple[Listener, ...],
-    values: Mapping[str, Any],
-    given: Mapping[str, str],
-    protocols: Mapping[str, str],
+    advertised: tuple[Listener, ...], values: Mapping[str, Any], given: Mapping[str, str]
 ) -> list[Problem]:
     name, protocol = values["inter.broker.listener.name"], values["security.inter.broker.protocol"]
     if name is not None:
@@ -151,18 +129,7 @@ def _inter_broker_problems(
         if name.upper() not in (listener.name for listener in advertised):
             known = ", ".join(listener.name for listener in advertised)
             return [Problem("inter.broker.listener.name", name, f"expected one of {known}")]
-        if (mapped := protocols.get(name.upper(), "PLAINTEXT")) not in BETWEEN_NODES:
-            expected = f"{mapped} is not there yet between brokers, only {_BETWEEN_NODES}"
-            return [Problem("inter.broker.listener.name", name, expected)]
-    elif protocol not in BETWEEN_NODES:
-        expected = f"{protocol} is not there yet, only {_BETWEEN_NODES}"
-        return [Problem("security.inter.broker.protocol", protocol, expected)]
-    elif protocol == SSL and SSL not in (listener.name for listener in advertised):
+    elif protocol != PLAINTEXT and protocol not in (listener.name for listener in advertised):
         expected = "no listener has this name: name one in inter.broker.listener.name instead"
         return [Problem("security.inter.broker.protocol", protocol, expected)]
-    elif has_other_controllers(values) and protocol not in (one.name for one in advertised):
-        (first, *_) = advertised
-        if (mapped := protocols.get(first.name, "PLAINTEXT")) not in BETWEEN_NODES:
-            expected = f"{mapped} is not there yet between brokers: name a listener of another kind"
-            return [Problem("inter.broker.listener.name", first.name, expected)]
     return []

@@ -142,6 +142,8 @@ USED: Final = frozenset(
         "request.timeout.ms",
         "sasl.enabled.mechanisms",
         "sasl.jaas.config",
+        "sasl.mechanism.controller.protocol",
+        "sasl.mechanism.inter.broker.protocol",
         "sasl.server.max.receive.size",
         "security.inter.broker.protocol",
         "socket.listen.backlog.size",

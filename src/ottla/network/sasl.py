@@ -82,7 +82,7 @@ class SignIn:
             response = await self._send(message)
             lifetime_ms = response.session_lifetime_ms
             try:
-                message = mechanism.reply(response.auth_bytes)
+                message = await mechanism.reply(response.auth_bytes)
             except Refused as error:
                 raise self._refused(str(error)) from error
         raise self._refused("it does not come to an end")

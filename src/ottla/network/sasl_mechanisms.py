@@ -2,11 +2,15 @@
 
 from __future__ import annotations
 
+from base64 import b64encode
 from collections.abc import Awaitable, Callable
 from typing import Protocol
 
 from ottla.network.scram import ScramClient, ScramRefused
 from ottla.runtime.runtime import Runtime
+from ottla.security.scram import SCRAM_MECHANISMS
+
+NONCE_BYTES = 24
 
 
 class Refused(Exception):
@@ -16,7 +20,7 @@ class Refused(Exception):
 class Mechanism(Protocol):
     def begin(self) -> bytes: ...
 
-    def reply(self, challenge: bytes) -> bytes | None:
+    async def reply(self, challenge: bytes) -> bytes | None:
         """Return the next message; None when the exchange is complete. Raises `Refused`."""
         ...
 
@@ -32,23 +36,25 @@ class Plain:
     def begin(self) -> bytes:
         return self._message
 
-    def reply(self, challenge: bytes) -> bytes | None:
+    async def reply(self, challenge: bytes) -> bytes | None:
         return None
 
 
 class Scram:
-    def __init__(self, client: ScramClient) -> None:
+    def __init__(self, client: ScramClient, runtime: Runtime) -> None:
         self._client = client
+        self._runtime = runtime
         self._proven = False
 
     def begin(self) -> bytes:
         return self._client.first()
 
-    def reply(self, challenge: bytes) -> bytes | None:
+    async def reply(self, challenge: bytes) -> bytes | None:
         try:
             if not self._proven:
                 self._proven = True
-                return self._client.final(challenge)
+                # The broker says how much work it is: milliseconds, at most most of a second.
+                return await self._runtime.in_thread(self._client.final, challenge)
             self._client.check(challenge)
         except ScramRefused as error:
             raise Refused(str(error)) from error
@@ -62,7 +68,20 @@ class OauthBearer:
     def begin(self) -> bytes:
         return f"n,,\x01auth=Bearer {self._token}\x01\x01".encode()
 
-    def reply(self, challenge: bytes) -> bytes | None:
+    async def reply(self, challenge: bytes) -> bytes | None:
         if challenge:
             raise Refused(f"the token is not accepted: {challenge.decode(errors='replace')}")
         return None
+
+
+def signing_in_with(mechanism: str, username: str, password: str) -> BeginSignIn:
+    """Return the beginning of each sign-in by PLAIN or SCRAM."""
+
+    async def begin(runtime: Runtime) -> Mechanism:
+        if mechanism == "PLAIN":
+            return Plain(username, password)
+        nonce = b64encode(runtime.random.randbytes(NONCE_BYTES)).decode()
+        scram = SCRAM_MECHANISMS[mechanism]
+        return Scram(ScramClient(scram, username, password, nonce), runtime)
+
+    return begin

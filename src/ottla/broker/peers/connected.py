@@ -10,12 +10,15 @@ from __future__ import annotations
 import asyncio
 from collections import deque
 from collections.abc import Callable, Mapping
+from math import inf
 from typing import Any, NamedTuple
 
 from ottla.broker.peers.peers import PeerError
+from ottla.logs import get_logger
 from ottla.network.connection import Connection
 from ottla.network.errors import (
     Address,
+    AuthenticationFailed,
     ClientError,
     RequestTimedOut,
     UnsupportedVersion,
@@ -27,9 +30,12 @@ from ottla.protocol.errors import ErrorCode, KafkaError
 from ottla.protocol.schema import Message
 from ottla.runtime.runtime import Runtime, Timer
 
+log = get_logger("ottla.network")
+
 UNANSWERED_MAX = 1_000
 """The most pending requests of a lane; the next one fails at once."""
 LANES_MAX = 1_000
+REFUSAL_LOG_INTERVAL_S = 30.0
 
 
 class ConnectedPeers:
@@ -132,6 +138,7 @@ class _Lane:
         """Requests that wait for the connection, each with its timeout."""
         self._opening = False
         self._dropped = ""
+        self._next_refusal_log_s = -inf
 
     @property
     def is_idle(self) -> bool:
@@ -183,12 +190,26 @@ class _Lane:
                 in_flight_max=UNANSWERED_MAX,
             )
         except (ClientError, KafkaError) as error:
+            if isinstance(error, AuthenticationFailed):
+                self._log_refusal(error)
             refused = isinstance(error.__cause__, ConnectionRefusedError)
             self._fail_queued(_code_of(error), str(error), refused=refused)
         else:
             self._opened(connection)
         finally:
             self._opening = False
+
+    def _log_refusal(self, error: AuthenticationFailed) -> None:
+        """Whoever asks is told only that the other node cannot be reached: log why, now and
+        then."""
+        now = self._runtime.clock.now()
+        if now >= self._next_refusal_log_s:
+            self._next_refusal_log_s = now + REFUSAL_LOG_INTERVAL_S
+            log.error(
+                "this node cannot sign in to another: are username and password in the "
+                "sasl.jaas.config of the listener between them right?",
+                reason=str(error),
+            )
 
     def _opened(self, connection: Connection) -> None:
         if self._dropped:

@@ -3,22 +3,17 @@
 from __future__ import annotations
 
 import inspect
-from base64 import b64encode
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
 from ottla.client.errors import BadSetting, TlsFailed
 from ottla.client.settings.common import ClientSettings
-from ottla.network.sasl_mechanisms import BeginSignIn, Mechanism, OauthBearer, Plain, Scram
-from ottla.network.scram import ScramClient
+from ottla.network.sasl_mechanisms import BeginSignIn, Mechanism, OauthBearer, signing_in_with
 from ottla.network.security import Security
 from ottla.runtime.runtime import Runtime
-from ottla.security.scram import SCRAM_MECHANISMS
 
 if TYPE_CHECKING:
     from ottla.runtime.tls import Context
-
-NONCE_BYTES = 24
 
 
 def security_of(settings: ClientSettings) -> Security:
@@ -67,14 +62,7 @@ def _mechanism_of(settings: ClientSettings) -> BeginSignIn:
             raise BadSetting(setting, f"{name} needs it")
     assert username is not None
     assert password is not None
-
-    async def begin(runtime: Runtime) -> Mechanism:
-        if name == "PLAIN":
-            return Plain(username, password)
-        nonce = b64encode(runtime.random.randbytes(NONCE_BYTES)).decode()
-        return Scram(ScramClient(SCRAM_MECHANISMS[name], username, password, nonce))
-
-    return begin
+    return signing_in_with(name, username, password)
 
 
 async def _oauth(runtime: Runtime, provider: Callable[[], Any]) -> Mechanism:

@@ -13,8 +13,18 @@ PLAIN: Final = "PLAIN"
 SERVED_MECHANISMS: Final = (PLAIN, *SCRAM_MECHANISMS)
 _HIDDEN: Final = "[hidden]"
 _PLAIN_MODULE: Final = "org.apache.kafka.common.security.plain.PlainLoginModule"
+_SCRAM_MODULE: Final = "org.apache.kafka.common.security.scram.ScramLoginModule"
 _USER_PREFIX: Final = "user_"
 _JAAS: Final = "sasl.jaas.config"
+
+
+@dataclass(frozen=True, slots=True)
+class Login:
+    """How this node signs in to others."""
+
+    mechanism: str
+    user: str
+    password: str = field(repr=False)
 
 
 @dataclass(frozen=True, slots=True)
@@ -48,20 +58,41 @@ def sasl_settings(keys: ListenerKeys) -> SaslSettings:
     return SaslSettings(mechanisms, users, keys["sasl.server.max.receive.size"])
 
 
+def login(keys: ListenerKeys, setting: str) -> Login:
+    """Return how this node signs in to others by a listener; raises `ConfigError`. `setting` is the
+    key that names the mechanism."""
+    mechanism = keys[setting]
+    if mechanism not in SERVED_MECHANISMS:
+        expected = f"expected one of {', '.join(SERVED_MECHANISMS)}"
+        raise ConfigError.of(keys.name(setting), mechanism, expected)
+    options = _options(keys, mechanism, 'username="admin" password="its password"')
+    name = keys.own_name(f"{mechanism.lower()}.{_JAAS}")
+    user, password = options.get("username"), options.get("password")
+    if not (user and password):
+        expected = "the node signs in to others with username and password, which are missing"
+        raise ConfigError.of(name, _HIDDEN, expected)
+    return Login(mechanism, user, password)
+
+
 def _plain_users(keys: ListenerKeys) -> dict[str, str]:
-    name = keys.own_name(f"plain.{_JAAS}")
-    text = keys.of_mechanism(PLAIN, _JAAS)
+    return {
+        option.removeprefix(_USER_PREFIX): value
+        for option, value in _options(keys, PLAIN, 'user_alice="her password"').items()
+        if option.startswith(_USER_PREFIX)
+    }
+
+
+def _options(keys: ListenerKeys, mechanism: str, example: str) -> Mapping[str, str]:
+    """Return the options of the JAAS line of a mechanism."""
+    name = keys.own_name(f"{mechanism.lower()}.{_JAAS}")
+    module = _PLAIN_MODULE if mechanism == PLAIN else _SCRAM_MODULE
+    text = keys.of_mechanism(mechanism, _JAAS)
     if text is None:
-        example = f'{_PLAIN_MODULE} required user_alice="her password";'
-        raise ConfigError.of(name, None, f"PLAIN needs its users: {name}={example}")
+        raise ConfigError.of(name, None, f"set it, such as {name}={module} required {example};")
     try:
         entry = parse_jaas(text)
     except BadJaas as error:
         raise ConfigError.of(name, _HIDDEN, str(error)) from None
-    if entry.module != _PLAIN_MODULE:
-        raise ConfigError.of(name, _HIDDEN, f"expected the login module {_PLAIN_MODULE}")
-    return {
-        option.removeprefix(_USER_PREFIX): value
-        for option, value in entry.options.items()
-        if option.startswith(_USER_PREFIX)
-    }
+    if entry.module != module:
+        raise ConfigError.of(name, _HIDDEN, f"expected the login module {module}")
+    return entry.options

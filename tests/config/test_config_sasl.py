@@ -1,0 +1,120 @@
+"""The `sasl.*` keys of a listener: which value is in force, and what is refused."""
+
+from __future__ import annotations
+
+import pytest
+
+from ottla.config.broker import BrokerConfig
+from ottla.config.errors import ConfigError
+
+PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule required "
+SCRAM = "org.apache.kafka.common.security.scram.ScramLoginModule required "
+CLIENTS = {
+    "listeners": "CLIENTS://127.0.0.1:9092,LAN://127.0.0.1:9093",
+    "listener.security.protocol.map": "CLIENTS:SASL_PLAINTEXT,LAN:PLAINTEXT",
+    "inter.broker.listener.name": "LAN",
+    "sasl.enabled.mechanisms": "SCRAM-SHA-512",
+}
+CLUSTER = {
+    "process.roles": "broker,controller",
+    "node.id": "1",
+    "controller.listener.names": "CONTROLLER",
+    "listeners": "SASL_PLAINTEXT://127.0.0.1:9092,CONTROLLER://127.0.0.1:9093",
+    "listener.security.protocol.map": "SASL_PLAINTEXT:SASL_PLAINTEXT,CONTROLLER:SASL_PLAINTEXT",
+    "security.inter.broker.protocol": "SASL_PLAINTEXT",
+    "controller.quorum.voters": "1@127.0.0.1:9093,2@127.0.0.1:9094",
+    "sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-256",
+    "sasl.mechanism.inter.broker.protocol": "SCRAM-SHA-256",
+    "sasl.mechanism.controller.protocol": "PLAIN",
+    "listener.name.sasl_plaintext.plain.sasl.jaas.config": PLAIN + 'user_a="hush";',
+    "listener.name.sasl_plaintext.scram-sha-256.sasl.jaas.config": (
+        SCRAM + 'username="node" password="hush";'
+    ),
+    "listener.name.controller.plain.sasl.jaas.config": (
+        PLAIN + 'username="node" password="hush" user_node="hush";'
+    ),
+}
+
+
+def refusal(given: dict[str, str]) -> str:
+    with pytest.raises(ConfigError) as caught:
+        BrokerConfig.parse(given)
+    assert "hush" not in str(caught.value)
+    return str(caught.value)
+
+
+def test_a_listener_has_its_own_mechanisms_and_bounds() -> None:
+    own = {
+        "listener.name.clients.sasl.enabled.mechanisms": "SCRAM-SHA-256,PLAIN",
+        "listener.name.clients.sasl.server.max.receive.size": "1000",
+        "listener.name.clients.plain.sasl.jaas.config": PLAIN + 'user_a="hush" user_b="b";',
+    }
+    config = BrokerConfig.parse(CLIENTS | own)
+    settings = config.sasl_of("CLIENTS")
+    assert settings.mechanisms == ("SCRAM-SHA-256", "PLAIN")
+    assert settings.receive_bytes_max == 1000
+    assert settings.plain_users == {"a": "hush", "b": "b"}
+    assert "hush" not in repr(settings)
+    assert config.unused_warnings() == []
+    assert BrokerConfig.parse(CLIENTS).sasl_of("CLIENTS").mechanisms == ("SCRAM-SHA-512",)
+
+
+@pytest.mark.parametrize(
+    ("changes", "part"),
+    [
+        ({"sasl.enabled.mechanisms": "GSSAPI"}, "expected some of PLAIN"),
+        ({"sasl.enabled.mechanisms": ""}, "needs a mechanism"),
+        ({"sasl.enabled.mechanisms": "PLAIN"}, "clients.plain.sasl.jaas.config: set it, such as"),
+        (
+            {
+                "sasl.enabled.mechanisms": "PLAIN",
+                "listener.name.clients.plain.sasl.jaas.config": SCRAM + 'user_a="hush";',
+            },
+            "expected the login module",
+        ),
+        (
+            {
+                "sasl.enabled.mechanisms": "PLAIN",
+                "listener.name.clients.plain.sasl.jaas.config": PLAIN + 'user_a="hush"',
+            },
+            "not terminated by semi-colon",
+        ),
+    ],
+)
+def test_a_sign_in_that_cannot_work_is_refused(changes: dict[str, str], part: str) -> None:
+    assert part in refusal(CLIENTS | changes)
+
+
+def test_nodes_sign_in_with_what_the_listener_between_them_says() -> None:
+    config = BrokerConfig.parse(CLUSTER)
+    brokers, controllers = config.login_of("SASL_PLAINTEXT"), config.login_of("CONTROLLER")
+    assert brokers is not None
+    assert (brokers.mechanism, brokers.user, brokers.password) == ("SCRAM-SHA-256", "node", "hush")
+    assert controllers is not None
+    assert controllers.mechanism == "PLAIN"
+    assert "hush" not in repr(brokers)
+
+
+@pytest.mark.parametrize(
+    ("changes", "part"),
+    [
+        ({"sasl.mechanism.inter.broker.protocol": "GSSAPI"}, "expected one of PLAIN"),
+        ({"sasl.enabled.mechanisms": "PLAIN"}, "must be included in sasl.enabled.mechanisms"),
+        ({"sasl.mechanism.controller.protocol": "SCRAM-SHA-256"}, "controllers elect a leader"),
+        (
+            {"listener.name.controller.plain.sasl.jaas.config": PLAIN + 'user_node="hush";'},
+            "username and password, which are missing",
+        ),
+    ],
+)
+def test_nodes_that_could_not_sign_in_are_refused(changes: dict[str, str], part: str) -> None:
+    assert part in refusal(CLUSTER | changes)
+
+
+def test_a_node_alone_needs_no_password_for_others() -> None:
+    BrokerConfig.parse(
+        {
+            "listeners": "SASL_PLAINTEXT://127.0.0.1:9092",
+            "sasl.enabled.mechanisms": "SCRAM-SHA-512",
+        }
+    )

@@ -8,6 +8,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Generator, Iterable, Mapping
 from enum import Enum
+from itertools import chain
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from ottla.security.acl_index import AclIndex
@@ -133,7 +134,9 @@ class AclRules:
         added first and removed last.
         """
         before = self._acls
-        ids = before.keys() | acls.keys() if changed is None else changed
+        ids: Iterable[bytes] = changed or ()
+        if changed is None:
+            ids = chain(acls, (acl_id for acl_id in before if acl_id not in acls))
         added, removed = [], []
         for acl_id in ids:
             old, new = before.get(acl_id), acls.get(acl_id)
@@ -149,6 +152,10 @@ class AclRules:
         yield from self._removed(removed, allowing=False)
         self._acls = acls
         self._verdicts.clear()
+        for done in (added, removed):  # freeing them in one go takes long, too
+            while done:
+                done.pop()
+                yield
 
     def _added(self, acls: Iterable[_Identified], *, allowing: bool) -> Generator[None, None, None]:
         for acl_id, acl in acls:

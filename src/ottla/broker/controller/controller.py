@@ -21,7 +21,7 @@ from ottla.broker.controller.producer_ids import allocate_producer_ids
 from ottla.broker.controller.reassignments import alter_reassignments, list_reassignments, relied_on
 from ottla.broker.controller.registration import register_broker, register_controller, take_in
 from ottla.broker.controller.replica_folders import assign_replicas
-from ottla.broker.controller.rights.acls import checked, create_acls, delete_acls, matching
+from ottla.broker.controller.rights.acls import Deleted, checked, create_acls, delete_acls, matching
 from ottla.broker.controller.scram_credentials import alter_scram_credentials
 from ottla.broker.controller.sessions import NO_OFFSET, Sessions
 from ottla.broker.controller.topics.create_partitions import create_partitions
@@ -84,7 +84,6 @@ from ottla.protocol.messages.unregister_broker import (
 from ottla.protocol.messages.update_features import UpdateFeaturesRequest, UpdateFeaturesResponse
 from ottla.runtime.pace import in_slices
 from ottla.runtime.runtime import Runtime
-from ottla.security.acls import AccessControlEntry
 
 log = get_logger("ottla.controller")
 
@@ -245,9 +244,7 @@ class Controller:
         asked = await in_slices(self._runtime, checked(creations, self._random))
         return await self._metadata.write(lambda image: create_acls(image, asked), paced=True)
 
-    async def delete_acls(
-        self, filters: Sequence[DeleteAclsFilter]
-    ) -> list[list[AccessControlEntry] | KafkaError]:
+    async def delete_acls(self, filters: Sequence[DeleteAclsFilter]) -> list[Deleted]:
         """Return the ACLs that each filter deleted, or why it is refused."""
         image = self._metadata.image
         found = await in_slices(self._runtime, matching(image.acls, image.acl_ids, filters))

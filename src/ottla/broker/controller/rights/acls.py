@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Collection, Generator, Iterable, Mapping, Sequence
 from random import Random
-from typing import Final, NamedTuple
+from typing import Final, NamedTuple, TypeAlias
 
 from ottla.broker.metadata.decision import Decision
 from ottla.broker.metadata.image import MetadataImage
@@ -22,7 +22,7 @@ from ottla.security.rights import CLUSTER_NAME, Operation, PatternType, Permissi
 
 DELETED_MAX: Final = 10_000
 """The most ACLs that one request deletes, as in Kafka."""
-LISTED_MAX: Final = 100_000
+LISTED_MAX: Final = 50_000
 """The most ACLs in the answer to one deletion: filters may match the same ones."""
 
 
@@ -36,6 +36,10 @@ class NewAcl(NamedTuple):
 class FoundAcl(NamedTuple):
     id: bytes
     acl: AccessControlEntry
+
+
+Deleted: TypeAlias = "list[AccessControlEntry] | KafkaError"
+"""What a filter deleted, or why it is refused."""
 
 
 # --- creating -----------------------------------------------------------------------------------
@@ -151,25 +155,26 @@ def matching(
         elif (acl_id := ids.get(exact)) is not None:
             matches.append(FoundAcl(acl_id, exact))
         yield
-    if searching:
-        count = 0
-        for acl_id, acl in acls.items():
-            for wanted, matches in searching:
-                if wanted.matches(acl):
-                    matches.append(FoundAcl(acl_id, acl))
-                    count += 1
-                yield
-            if count > LISTED_MAX:
-                raise _too_many()
+    count = removed = 0
+    for acl_id, acl in acls.items() if searching else ():
+        before = count
+        for wanted, matches in searching:
+            if wanted.matches(acl):
+                matches.append(FoundAcl(acl_id, acl))
+                count += 1
+            yield
+        removed += count > before
+        if removed > DELETED_MAX or count > LISTED_MAX:
+            raise _too_many()
     return found
 
 
 def delete_acls(
     image: MetadataImage, found: Collection[list[FoundAcl] | KafkaError]
-) -> Decision[list[list[AccessControlEntry] | KafkaError]]:
+) -> Decision[list[Deleted]]:
     """Delete the ACLs of `matching` that still exist."""
     removed: dict[bytes, Message] = {}
-    outcomes: list[list[AccessControlEntry] | KafkaError] = []
+    outcomes: list[Deleted] = []
     for matches in found:
         if isinstance(matches, KafkaError):
             outcomes.append(matches)

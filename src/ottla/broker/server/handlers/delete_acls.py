@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Generator, Iterable
 from typing import TYPE_CHECKING
 
 from ottla.broker.server.contract import Forward, Handler
@@ -13,10 +14,11 @@ from ottla.protocol.messages.delete_acls import (
     DeleteAclsRequest,
     DeleteAclsResponse,
 )
+from ottla.runtime.pace import in_slices
 
 if TYPE_CHECKING:
+    from ottla.broker.controller.rights.acls import Deleted
     from ottla.broker.server.context import ControllerContext
-    from ottla.security.acls import AccessControlEntry
 
 
 async def handle(context: ControllerContext, request: DeleteAclsRequest) -> DeleteAclsResponse:
@@ -27,14 +29,21 @@ async def handle(context: ControllerContext, request: DeleteAclsRequest) -> Dele
         outcomes = await services.controller.delete_acls(request.filters)
     except KafkaError as error:
         return refuse(request, error)
-    return DeleteAclsResponse(
-        filter_results=[
-            _failed(outcome)
-            if isinstance(outcome, KafkaError)
-            else DeleteAclsFilterResult(error_message=None, matching_acls=list(map(_gone, outcome)))
-            for outcome in outcomes
-        ]
-    )
+    return await in_slices(services.runtime, _answer(outcomes))
+
+
+def _answer(outcomes: Iterable[Deleted]) -> Generator[None, None, DeleteAclsResponse]:
+    response = DeleteAclsResponse()
+    for outcome in outcomes:
+        if isinstance(outcome, KafkaError):
+            response.filter_results.append(_failed(outcome))
+            continue
+        result = DeleteAclsFilterResult(error_message=None)
+        response.filter_results.append(result)
+        for acl in outcome:
+            result.matching_acls.append(DeleteAclsMatchingAcl(error_message=None, **acl._asdict()))
+            yield
+    return response
 
 
 def refuse(request: DeleteAclsRequest, error: KafkaError) -> DeleteAclsResponse:
@@ -43,10 +52,6 @@ def refuse(request: DeleteAclsRequest, error: KafkaError) -> DeleteAclsResponse:
 
 def _failed(error: KafkaError) -> DeleteAclsFilterResult:
     return DeleteAclsFilterResult(error_code=error.code, error_message=error.message)
-
-
-def _gone(acl: AccessControlEntry) -> DeleteAclsMatchingAcl:
-    return DeleteAclsMatchingAcl(error_message=None, **acl._asdict())
 
 
 HANDLER = Handler(on_broker=Forward(), on_controller=handle, refuse=refuse)

@@ -71,7 +71,11 @@ def _answer(
                 )
             )
         yield
-    return DescribeAclsResponse(resources=list(resources.values()))
+    response = DescribeAclsResponse(resources=list(resources.values()))
+    while resources:  # freeing them in one go takes tens of milliseconds
+        resources.popitem()
+        yield
+    return response
 
 
 HANDLER = Handler(on_broker=handle, on_controller=handle)

@@ -53,6 +53,8 @@ class GivenRights:
     def __init__(self) -> None:
         self.grants: dict[KafkaPrincipal, set[Grant]] = {}
         self.asked: set[Right] = set()
+        self.asked_quietly: set[Right] = set()
+        """Of these, a refusal is no event for the audit log."""
         self.allows_all = False
 
     def give(self, *grants: Grant, to: KafkaPrincipal = ANONYMOUS) -> None:
@@ -70,7 +72,7 @@ class GivenRights:
     ) -> bool:
         if context.caller.is_this_node or self.allows_all:
             return True
-        self.asked.add(Right(operation, resource_type))
+        (self.asked_quietly if quiet else self.asked).add(Right(operation, resource_type))
         given = self.grants.get(context.caller.principal, set())
         enough = {operation} | _IMPLIED.get(operation, set())
         return any(Grant(one, resource_type, name) in given for one in enough)

@@ -94,6 +94,8 @@ class Sample:
     sample for that."""
     refused: ErrorCode = ErrorCode.NONE
     """The code without them; NONE if the answer only hides something, or if no right is needed."""
+    lacking: tuple[ErrorCode, ...] = ()
+    """Of several grants, what the answer to those is who have all but this one."""
     shown: Callable[[Any], Any] = _nothing_shown
     """(response) -> what only those see who have the right; without it, this is empty."""
     allowed: ErrorCode = ErrorCode.NONE
@@ -135,7 +137,7 @@ def codes_in(response: Struct) -> set[ErrorCode]:
 def _codes(message: Struct) -> Iterator[int]:
     for declared in message.FIELDS:
         value = getattr(message, declared.name)
-        if declared.name == "error_code":
+        if declared.name in ("error_code", "partition_error_code"):
             yield value
         for element in value if isinstance(value, list) else [value]:
             if isinstance(element, Struct):

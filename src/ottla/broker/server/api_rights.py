@@ -47,10 +47,16 @@ API_RIGHTS: Final[dict[ApiKey, ApiRights]] = {
     # The cluster as clients see it
     ApiKey.API_VERSIONS: _NONE,
     ApiKey.METADATA: _elements(
-        (Op.DESCRIBE, On.TOPIC), (Op.CREATE, On.TOPIC), (Op.CREATE, On.CLUSTER)
+        (Op.DESCRIBE, On.TOPIC),
+        (Op.CREATE, On.TOPIC),
+        (Op.CREATE, On.CLUSTER),
+        (Op.DESCRIBE, On.CLUSTER),
     ),
     ApiKey.DESCRIBE_TOPIC_PARTITIONS: _elements((Op.DESCRIBE, On.TOPIC)),
-    ApiKey.DESCRIBE_CLUSTER: _elements((Op.ALTER, On.CLUSTER)),  # on controllers only
+    ApiKey.DESCRIBE_CLUSTER: _elements(
+        (Op.DESCRIBE, On.CLUSTER),
+        (Op.ALTER, On.CLUSTER),  # on controllers only
+    ),
     ApiKey.FIND_COORDINATOR: _elements(
         (Op.DESCRIBE, On.GROUP),
         (Op.DESCRIBE, On.TRANSACTIONAL_ID),

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, Generic, TypeAlias, TypeVar
 
+from ottla.protocol.errors import ErrorCode, KafkaError
 from ottla.security.rights import CLUSTER_NAME, Operation, ResourceType
 
 if TYPE_CHECKING:
@@ -14,6 +15,14 @@ NO_CORRELATION_ID: Final = -1
 """Of requests that this node makes to itself."""
 
 S_co = TypeVar("S_co", bound="NodeServices", covariant=True)
+
+_REFUSALS: Final = {
+    ResourceType.TOPIC: ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+    ResourceType.GROUP: ErrorCode.GROUP_AUTHORIZATION_FAILED,
+    ResourceType.CLUSTER: ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
+    ResourceType.TRANSACTIONAL_ID: ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED,
+    ResourceType.DELEGATION_TOKEN: ErrorCode.DELEGATION_TOKEN_AUTHORIZATION_FAILED,
+}
 
 
 class RequestContext(Generic[S_co]):
@@ -51,6 +60,15 @@ class RequestContext(Generic[S_co]):
 
     def may_on_cluster(self, operation: Operation, *, quiet: bool = False) -> bool:
         return self.may(operation, ResourceType.CLUSTER, CLUSTER_NAME, quiet=quiet)
+
+    def require(self, operation: Operation, resource_type: ResourceType, name: str) -> None:
+        """Raise `KafkaError` if the caller lacks the right. The error does not tell the name: the
+        client knows what it asked for, and must not learn more."""
+        if not self.may(operation, resource_type, name):
+            raise KafkaError(_REFUSALS[resource_type])
+
+    def require_on_cluster(self, operation: Operation) -> None:
+        self.require(operation, ResourceType.CLUSTER, CLUSTER_NAME)
 
 
 BrokerContext: TypeAlias = "RequestContext[BrokerServices]"

@@ -19,6 +19,7 @@ from ottla.protocol.messages.fetch import (
     LeaderIdAndEpoch,
     PartitionData,
 )
+from ottla.security.rights import Operation
 
 if TYPE_CHECKING:
     from ottla.broker.replication.replica_manager import ReplicaManager
@@ -41,6 +42,8 @@ def replica_of(request: FetchRequest, version: int) -> tuple[int, int]:
 def handle(
     context: BrokerContext, request: FetchRequest, follower_id: int, broker_epoch: int
 ) -> FetchResponse | Pending:
+    if not context.may_on_cluster(Operation.CLUSTER_ACTION):
+        return _not_authorized(request)
     if context.api_version < TOPIC_IDS_FROM:
         return FetchResponse(error_code=int(ErrorCode.UNSUPPORTED_VERSION))
     services = context.services
@@ -67,6 +70,23 @@ def handle(
     for gone in session.forget(request.forgotten_topics_data):
         _forget(replicas, gone)
     return ReplicaFetch(services.runtime, replicas, request, session, full=full).start()
+
+
+def _not_authorized(request: FetchRequest) -> FetchResponse:
+    """Refuse a client that is no node. Sessions of followers are not touched."""
+    if request.session_epoch not in FULL_EPOCHS:
+        return FetchResponse(error_code=int(ErrorCode.FETCH_SESSION_ID_NOT_FOUND))
+    code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+    return FetchResponse(
+        responses=[
+            FetchableTopicResponse(
+                topic=topic.topic,
+                topic_id=topic.topic_id,
+                partitions=[refusal(wanted.partition, code) for wanted in topic.partitions],
+            )
+            for topic in request.topics
+        ]
+    )
 
 
 def _forget(replicas: ReplicaManager, gone: FollowedPartition) -> None:

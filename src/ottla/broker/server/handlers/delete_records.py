@@ -14,8 +14,10 @@ from ottla.protocol.messages.delete_records import (
     DeleteRecordsPartitionResult,
     DeleteRecordsRequest,
     DeleteRecordsResponse,
+    DeleteRecordsTopic,
     DeleteRecordsTopicResult,
 )
+from ottla.security.rights import Operation, ResourceType
 
 if TYPE_CHECKING:
     from ottla.broker.replication.partition import Partition
@@ -36,10 +38,7 @@ def handle(
         topics=[
             DeleteRecordsTopicResult(
                 name=topic.name,
-                partitions=[
-                    _delete(context, topic.name, wanted.partition_index, wanted.offset, waiting)
-                    for wanted in topic.partitions
-                ],
+                partitions=_delete_in_topic(context, topic, waiting),
             )
             for topic in request.topics
         ]
@@ -51,6 +50,24 @@ def handle(
     return DelayedWrite(
         context.services.runtime, needed, deleted, request.timeout_ms, finish, holds_connection=True
     )
+
+
+def _delete_in_topic(
+    context: BrokerContext, topic: DeleteRecordsTopic, waiting: Waiting
+) -> list[DeleteRecordsPartitionResult]:
+    if not context.may(Operation.DELETE, ResourceType.TOPIC, topic.name):
+        return [
+            DeleteRecordsPartitionResult(
+                partition_index=wanted.partition_index,
+                low_watermark=-1,
+                error_code=int(ErrorCode.TOPIC_AUTHORIZATION_FAILED),
+            )
+            for wanted in topic.partitions
+        ]
+    return [
+        _delete(context, topic.name, wanted.partition_index, wanted.offset, waiting)
+        for wanted in topic.partitions
+    ]
 
 
 def _finish(

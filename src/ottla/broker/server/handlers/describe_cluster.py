@@ -4,14 +4,18 @@ from __future__ import annotations
 
 from ottla.broker.server.context import BrokerContext, ControllerContext
 from ottla.broker.server.contract import Handler
-from ottla.broker.server.handlers._authorized_operations import ALL_ON_CLUSTER, NOT_ASKED
+from ottla.broker.server.handlers._authorized_operations import (
+    NOT_ASKED,
+    authorized_operations_on_cluster,
+)
 from ottla.broker.server.handlers._replicas import controller_for_clients, reachable_brokers
-from ottla.protocol.errors import ErrorCode
+from ottla.protocol.errors import ErrorCode, KafkaError
 from ottla.protocol.messages.describe_cluster import (
     DescribeClusterBroker,
     DescribeClusterRequest,
     DescribeClusterResponse,
 )
+from ottla.security.rights import Operation
 
 BROKERS, CONTROLLERS = 1, 2
 
@@ -40,14 +44,19 @@ def handle(context: BrokerContext, request: DescribeClusterRequest) -> DescribeC
         cluster_id=services.cluster_id,
         controller_id=controller_for_clients(services.node_id, reachable),
         brokers=brokers,
-        cluster_authorized_operations=ALL_ON_CLUSTER if asked else NOT_ASKED,
+        cluster_authorized_operations=(
+            authorized_operations_on_cluster(context) if asked else NOT_ASKED
+        ),
     )
 
 
 def handle_on_controller(
     context: ControllerContext, request: DescribeClusterRequest
 ) -> DescribeClusterResponse:
-    """Describe the controllers, with their addresses on the listener of this connection."""
+    """Describe the controllers, with their addresses on the listener of this connection. It takes
+    more rights than to describe brokers: these are addresses that clients need not know."""
+    if not context.may_on_cluster(Operation.ALTER):
+        raise KafkaError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
     if request.endpoint_type == BROKERS:
         return DescribeClusterResponse(
             error_code=ErrorCode.MISMATCHED_ENDPOINT_TYPE,
@@ -71,7 +80,9 @@ def handle_on_controller(
             for controller in services.metadata.image.controllers.values()
             if listener in controller.endpoints
         ],
-        cluster_authorized_operations=ALL_ON_CLUSTER if asked else NOT_ASKED,
+        cluster_authorized_operations=(
+            authorized_operations_on_cluster(context) if asked else NOT_ASKED
+        ),
     )
 
 

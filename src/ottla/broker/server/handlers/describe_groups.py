@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from ottla.broker.coordinator.classic import hosting
 from ottla.broker.server.contract import Handler
-from ottla.broker.server.handlers._authorized_operations import ALL_ON_GROUP
+from ottla.broker.server.handlers._authorized_operations import authorized_operations
 from ottla.broker.server.handlers._coordinated import Gathering
 from ottla.protocol.errors import ErrorCode, KafkaError
 from ottla.protocol.messages.describe_groups import (
@@ -15,6 +15,7 @@ from ottla.protocol.messages.describe_groups import (
     DescribeGroupsRequest,
     DescribeGroupsResponse,
 )
+from ottla.security.rights import Operation, ResourceType
 
 if TYPE_CHECKING:
     from ottla.broker.coordinator.group_shard import GroupShard
@@ -26,9 +27,12 @@ ERROR_MESSAGE_FROM = 6
 
 def handle(context: BrokerContext, request: DescribeGroupsRequest) -> Any:
     version = context.api_version
-    reply = Gathering(partial(_combine, request.include_authorized_operations))
+    reply = Gathering(partial(_combine, context, request.include_authorized_operations))
     for group_id in request.groups:
         token = reply.part(partial(_refusal, group_id, version))
+        if not context.may(Operation.DESCRIBE, ResourceType.GROUP, group_id):
+            token.fail(KafkaError(ErrorCode.GROUP_AUTHORIZATION_FAILED))
+            continue
 
         def step(
             shard: GroupShard,
@@ -51,11 +55,15 @@ def _refusal(group_id: str, version: int, error: KafkaError) -> DescribedGroup:
     return described
 
 
-def _combine(with_rights: bool, groups: list[DescribedGroup]) -> DescribeGroupsResponse:
+def _combine(
+    context: BrokerContext, with_rights: bool, groups: list[DescribedGroup]
+) -> DescribeGroupsResponse:
     if with_rights:
         for group in groups:
             if group.error_code == ErrorCode.NONE:
-                group.authorized_operations = ALL_ON_GROUP
+                group.authorized_operations = authorized_operations(
+                    context, ResourceType.GROUP, group.group_id
+                )
     return DescribeGroupsResponse(groups=groups)
 
 

@@ -10,14 +10,16 @@ from typing import TYPE_CHECKING
 
 from ottla.broker.controller.names import check_name
 from ottla.broker.server.contract import Handler
-from ottla.protocol.errors import KafkaError
+from ottla.protocol.errors import ErrorCode, KafkaError
 from ottla.protocol.messages.describe_producers import (
     DescribeProducersRequest,
     DescribeProducersResponse,
     PartitionResponse,
     ProducerState,
+    TopicRequest,
     TopicResponse,
 )
+from ottla.security.rights import Operation, ResourceType
 
 if TYPE_CHECKING:
     from ottla.broker.server.context import BrokerContext
@@ -27,20 +29,27 @@ if TYPE_CHECKING:
 def handle(context: BrokerContext, request: DescribeProducersRequest) -> DescribeProducersResponse:
     return DescribeProducersResponse(
         topics=[
-            TopicResponse(
-                name=topic.name,
-                partitions=[
-                    _describe(context, topic.name, index) for index in topic.partition_indexes
-                ],
-            )
+            TopicResponse(name=topic.name, partitions=_describe_in_topic(context, topic))
             for topic in request.topics
         ]
     )
 
 
-def _describe(context: BrokerContext, topic: str, index: int) -> PartitionResponse:
+def _describe_in_topic(context: BrokerContext, topic: TopicRequest) -> list[PartitionResponse]:
+    may_read = context.may(Operation.READ, ResourceType.TOPIC, topic.name)
+    return [
+        _describe(context, topic.name, index, may_read=may_read)
+        for index in topic.partition_indexes
+    ]
+
+
+def _describe(
+    context: BrokerContext, topic: str, index: int, *, may_read: bool
+) -> PartitionResponse:
     replicas = context.services.replicas
     try:
+        if not may_read:
+            raise KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
         check_name(topic)
         partition = replicas.partition(topic, index)
         producers = partition.usable_log().producers.producers

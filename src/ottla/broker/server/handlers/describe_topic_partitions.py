@@ -9,7 +9,7 @@ from ottla.broker.controller.names import name_problem
 from ottla.broker.metadata.image import INTERNAL_TOPICS, BrokerImage, MetadataImage, PartitionImage
 from ottla.broker.server.context import BrokerContext
 from ottla.broker.server.contract import Handler
-from ottla.broker.server.handlers._authorized_operations import ALL_ON_TOPIC
+from ottla.broker.server.handlers._authorized_operations import NOT_ASKED, authorized_operations
 from ottla.broker.server.handlers._replicas import (
     offline_replicas,
     reachable_brokers,
@@ -24,6 +24,7 @@ from ottla.protocol.messages.describe_topic_partitions import (
     DescribeTopicPartitionsResponseTopic,
 )
 from ottla.runtime.pace import at_once, in_slices
+from ottla.security.rights import Operation, ResourceType
 
 AT_ONCE_TOPICS_MAX = 1_000
 
@@ -61,15 +62,21 @@ def _describe(
     remaining = max(1, min(limit, request.response_partition_limit))
     cursor = request.cursor
     response = DescribeTopicPartitionsResponse()
+    by_name = bool(request.topics)
+    refused = []
     for name in _names(image, request):
         yield
+        if not context.may(Operation.DESCRIBE, ResourceType.TOPIC, name, quiet=not by_name):
+            if by_name:
+                refused.append(_refusal(name))
+            continue
         first = cursor.partition_index if cursor is not None and cursor.topic_name == name else 0
         if remaining == 0:
             response.next_cursor = Cursor(topic_name=name, partition_index=0)
             break
         topic = image.topics.get(name)
         if topic is None:
-            response.topics.append(_unknown(name))
+            response.topics.append(_unknown(context, name))
             continue
         count = len(topic.partitions)
         last = min(count, first + remaining)
@@ -81,13 +88,16 @@ def _describe(
                 partitions=[
                     _partition(topic.partitions[index], reachable) for index in range(first, last)
                 ],
-                topic_authorized_operations=ALL_ON_TOPIC,
+                topic_authorized_operations=authorized_operations(
+                    context, ResourceType.TOPIC, name
+                ),
             )
         )
         if last < count:
             response.next_cursor = Cursor(topic_name=name, partition_index=last)
             break
         remaining -= max(0, last - first)
+    response.topics += refused
     return response
 
 
@@ -109,7 +119,15 @@ def _names(image: MetadataImage, request: DescribeTopicPartitionsRequest) -> Ite
     return sorted(name for name in asked if name >= start)
 
 
-def _unknown(name: str) -> DescribeTopicPartitionsResponseTopic:
+def _refusal(name: str) -> DescribeTopicPartitionsResponseTopic:
+    return DescribeTopicPartitionsResponseTopic(
+        error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+        name=name,
+        topic_authorized_operations=NOT_ASKED,
+    )
+
+
+def _unknown(context: BrokerContext, name: str) -> DescribeTopicPartitionsResponseTopic:
     problem = name_problem(name)
     return DescribeTopicPartitionsResponseTopic(
         error_code=(
@@ -117,7 +135,7 @@ def _unknown(name: str) -> DescribeTopicPartitionsResponseTopic:
         ),
         name=name,
         is_internal=name in INTERNAL_TOPICS,
-        topic_authorized_operations=ALL_ON_TOPIC,
+        topic_authorized_operations=authorized_operations(context, ResourceType.TOPIC, name),
     )
 
 

@@ -24,6 +24,7 @@ from ottla.protocol.messages.fetch import (
     PartitionData,
 )
 from ottla.runtime.pace import in_slices
+from ottla.security.rights import Operation, ResourceType
 
 if TYPE_CHECKING:
     from ottla.broker.replication.partition import Partition
@@ -40,6 +41,7 @@ READS_BETWEEN_CLOCK_LOOKS: Final = 16
 _FOLLOWERS_FROM: Final = 11
 """The first version whose consumers may read from followers."""
 _LEADERS_TOLD_FROM: Final = 16
+_NONE: Final[frozenset[str | bytes]] = frozenset()
 
 
 def handle(context: BrokerContext, request: FetchRequest) -> FetchResponse | Pending:
@@ -87,6 +89,7 @@ class FetchRun:
         "_request",
         "_session",
         "_size",
+        "_unreadable",
         "_wanted",
     )
 
@@ -103,6 +106,7 @@ class FetchRun:
         self._request = request
         self._session = session
         self._wanted = list(wanted)
+        self._unreadable = _NONE if context.services.authorizer is None else self._find_unreadable()
         self._full = full
         self._epoch = session.epoch
         self._committed = request.isolation_level == READ_COMMITTED
@@ -111,6 +115,22 @@ class FetchRun:
         """True if an answer, such as an error, must be sent without waiting."""
         self._size = self._left = 0
         """Bytes that were read, and that may still be read."""
+
+    def _find_unreadable(self) -> frozenset[str | bytes]:
+        """Return the topics, as the client names them, that it may not read."""
+        context = self._context
+        by_id = context.services.metadata.image.topics_by_id
+        found = set()
+        for topic in {wanted.topic for wanted in self._wanted}:
+            if isinstance(topic, str):
+                name = topic
+            elif topic in by_id:
+                name = by_id[topic].name
+            else:
+                continue
+            if not context.may(Operation.READ, ResourceType.TOPIC, name):
+                found.add(topic)
+        return frozenset(found)
 
     def start(self) -> FetchResponse | Pending:
         if len(self._wanted) > AT_ONCE_PARTITIONS_MAX:
@@ -222,6 +242,8 @@ class FetchRun:
         self._answers.append((wanted, answer))
 
     def _find(self, wanted: FetchPartition) -> Partition | ErrorCode:
+        if self._unreadable and wanted.topic in self._unreadable:
+            return ErrorCode.TOPIC_AUTHORIZATION_FAILED
         replicas = self._context.services.replicas
         if self._session.by_topic_id:
             hosted = replicas.topics_by_id.get(wanted.topic)  # type: ignore[arg-type]

@@ -16,6 +16,7 @@ from ottla.protocol.messages.list_offsets import (
     ListOffsetsResponse,
     ListOffsetsTopicResponse,
 )
+from ottla.security.rights import Operation, ResourceType
 
 if TYPE_CHECKING:
     from ottla.broker.replication.partition import Partition
@@ -64,6 +65,13 @@ async def _answer(context: BrokerContext, request: ListOffsetsRequest) -> ListOf
     for topic in request.topics:
         seen: set[int] = set()
         answer = ListOffsetsTopicResponse(name=topic.name)
+        if not context.may(Operation.DESCRIBE, ResourceType.TOPIC, topic.name):
+            answer.partitions = [
+                _refusal(wanted.partition_index, ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+                for wanted in topic.partitions
+            ]
+            answers.append(answer)
+            continue
         for wanted in topic.partitions:
             answer.partitions.append(
                 _refusal(wanted.partition_index, ErrorCode.INVALID_REQUEST)

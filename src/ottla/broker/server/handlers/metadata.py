@@ -24,9 +24,9 @@ from ottla.broker.server.context import BrokerContext
 from ottla.broker.server.contract import Handler
 from ottla.broker.server.envelopes.forwarding import ask_for_client
 from ottla.broker.server.handlers._authorized_operations import (
-    ALL_ON_CLUSTER,
-    ALL_ON_TOPIC,
     NOT_ASKED,
+    authorized_operations,
+    authorized_operations_on_cluster,
 )
 from ottla.broker.server.handlers._replicas import (
     controller_for_clients,
@@ -45,6 +45,7 @@ from ottla.protocol.messages.metadata import (
 )
 from ottla.protocol.uuids import ZERO_UUID
 from ottla.runtime.pace import at_once, many_in_slices
+from ottla.security.rights import Operation, ResourceType
 
 TOPIC_IDS_FROM = 12
 """Versions 10 and 11 have the field, but no broker ever served it."""
@@ -64,6 +65,7 @@ def handle(
 ) -> MetadataResponse | Coroutine[Any, Any, MetadataResponse]:
     """Return an answer at once, or one that waits for topics to be created."""
     wanted = request.topics
+    refused: dict[str, int] = {}
     if context.api_version == 0 and not wanted:
         # version 0 means all topics; later versions use null for all, and an empty list for none
         wanted = None
@@ -71,8 +73,15 @@ def handle(
         if context.api_version < TOPIC_IDS_FROM and any(map(_uses_id, wanted)):
             return _refusal(wanted)
         if _may_create(context, request) and (missing := _missing(context, wanted)):
-            return _create_and_answer(context, request, wanted, missing)
-    steps = _answer(context, request, wanted, {})
+            refused = _not_creatable(context, missing)
+            creatable = [
+                name
+                for name in missing
+                if name not in refused and name != METADATA_TOPIC and not name_problem(name)
+            ]
+            if creatable:
+                return _create_and_answer(context, request, wanted, creatable, refused)
+    steps = _answer(context, request, wanted, refused)
     if _is_large(context.services.metadata.image, wanted):
         return many_in_slices(context.services.runtime, steps)
     return at_once(steps)
@@ -111,7 +120,7 @@ def _refusal(wanted: list[MetadataRequestTopic]) -> MetadataResponse:
 
 
 def _missing(context: BrokerContext, wanted: list[MetadataRequestTopic]) -> list[str]:
-    """Return the names of the topics to create, each once."""
+    """Return the names of topics that do not exist, each once, if the client may know that."""
     known = context.services.metadata.image.topics
     names = dict.fromkeys(topic.name for topic in wanted)
     return [
@@ -119,9 +128,19 @@ def _missing(context: BrokerContext, wanted: list[MetadataRequestTopic]) -> list
         for name in names
         if name is not None
         and name not in known
-        and name != METADATA_TOPIC
-        and not name_problem(name)
+        and context.may(Operation.DESCRIBE, ResourceType.TOPIC, name, quiet=True)
     ]
+
+
+def _not_creatable(context: BrokerContext, names: list[str]) -> dict[str, int]:
+    """Return the topics that the client may not create, with the error."""
+    if context.may_on_cluster(Operation.CREATE, quiet=True):
+        return {}
+    return {
+        name: int(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
+        for name in names
+        if not context.may(Operation.CREATE, ResourceType.TOPIC, name)
+    }
 
 
 def _may_create(context: BrokerContext, request: MetadataRequest) -> bool:
@@ -135,16 +154,16 @@ async def _create_and_answer(
     context: BrokerContext,
     request: MetadataRequest,
     wanted: list[MetadataRequestTopic],
-    missing: list[str],
+    creatable: list[str],
+    refused: dict[str, int],
 ) -> MetadataResponse:
-    refused: dict[str, int] = {}
     try:
         created = await context.services.requests.auto_create_topics(
-            missing, partial(ask_for_client, context)
+            creatable, partial(ask_for_client, context)
         )
-        refused = {topic.name: topic.error_code for topic in created.topics if topic.error_code}
+        refused |= {topic.name: topic.error_code for topic in created.topics if topic.error_code}
     except KafkaError as error:
-        refused = dict.fromkeys(missing, int(error.code))
+        refused |= dict.fromkeys(creatable, int(error.code))
     steps = _answer(context, request, wanted, refused)
     return await many_in_slices(context.services.runtime, steps)
 
@@ -159,13 +178,14 @@ def _answer(
     image = services.metadata.image
     version = context.api_version
     listener = context.caller.listener_name
-    rights = ALL_ON_TOPIC if request.include_topic_authorized_operations else NOT_ASKED
-    describe = _Describer(image, listener, version, rights)
+    describe = _Describer(context, image, with_rights=request.include_topic_authorized_operations)
     if wanted is None:
         topics = []
         for topic in image.topics.values():
-            described = yield from describe.topic(topic)
-            topics.append(described)
+            if context.may(Operation.DESCRIBE, ResourceType.TOPIC, topic.name, quiet=True):
+                topics.append((yield from describe.topic(topic)))
+            else:
+                yield
     else:
         topics = yield from describe.wanted(wanted, refused)
     with_cluster_rights = (
@@ -176,7 +196,9 @@ def _answer(
         cluster_id=services.cluster_id,
         controller_id=controller_for_clients(services.node_id, reachable_brokers(image, listener)),
         topics=topics,
-        cluster_authorized_operations=ALL_ON_CLUSTER if with_cluster_rights else NOT_ASKED,
+        cluster_authorized_operations=(
+            authorized_operations_on_cluster(context) if with_cluster_rights else NOT_ASKED
+        ),
     )
 
 
@@ -197,19 +219,21 @@ def _brokers(image: MetadataImage, listener: str) -> list[MetadataResponseBroker
 
 
 class _Describer:
-    """Describes topics of one image for clients of one listener and version."""
+    """Describes topics of one image for a client."""
 
-    def __init__(self, image: MetadataImage, listener: str, version: int, rights: int) -> None:
+    def __init__(self, context: BrokerContext, image: MetadataImage, *, with_rights: bool) -> None:
+        listener, version = context.caller.listener_name, context.api_version
+        self._context = context
         self._image = image
         self._reachable = reachable_brokers(image, listener)
-        self._rights = rights
+        self._with_rights = with_rights
         # Version 0 leaves out unreachable replicas and reports that as an error. Clients know the
         # error for a leader without this listener only from version 6 on.
         self._reachable_only = version == 0
         self._no_listener = (
             ErrorCode.LISTENER_NOT_FOUND if version >= 6 else ErrorCode.LEADER_NOT_AVAILABLE
         )
-        self._kind = (listener, self._reachable_only, self._no_listener, rights)
+        self._kind = (listener, self._reachable_only, self._no_listener)
 
     def wanted(
         self, topics: Iterable[MetadataRequestTopic], refused: dict[str, int]
@@ -230,13 +254,20 @@ class _Describer:
 
     def _by_id(self, topic_id: bytes) -> _Steps[MetadataResponseTopic]:
         topic = self._image.topics_by_id.get(topic_id)
+        code = ErrorCode.UNKNOWN_TOPIC_ID
         if topic is not None:
-            return (yield from self.topic(topic))
-        return MetadataResponseTopic(
-            error_code=ErrorCode.UNKNOWN_TOPIC_ID, name=None, topic_id=topic_id
-        )
+            if self._may_describe(topic.name):
+                return (yield from self.topic(topic))
+            code = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+        return MetadataResponseTopic(error_code=code, name=None, topic_id=topic_id)
 
     def _by_name(self, name: str, refused: dict[str, int]) -> _Steps[MetadataResponseTopic]:
+        if not self._may_describe(name):
+            return MetadataResponseTopic(
+                error_code=ErrorCode.TOPIC_AUTHORIZATION_FAILED,
+                name=name,
+                topic_authorized_operations=NOT_ASKED,
+            )
         topic = self._image.topics.get(name)
         if topic is not None:
             return (yield from self.topic(topic))
@@ -247,8 +278,16 @@ class _Describer:
             error_code=refused.get(name, code),
             name=name,
             is_internal=name in INTERNAL_TOPICS,
-            topic_authorized_operations=self._rights,
+            topic_authorized_operations=self._rights(name),
         )
+
+    def _may_describe(self, name: str) -> bool:
+        return self._context.may(Operation.DESCRIBE, ResourceType.TOPIC, name)
+
+    def _rights(self, name: str) -> int:
+        if not self._with_rights:
+            return NOT_ASKED
+        return authorized_operations(self._context, ResourceType.TOPIC, name)
 
     def topic(self, topic: TopicImage) -> _Steps[MetadataResponseTopic]:
         # Clients ask again and again while nothing changes, so the description is kept with the
@@ -265,10 +304,18 @@ class _Describer:
                 topic_id=topic.id,
                 is_internal=topic.is_internal,
                 partitions=partitions,
-                topic_authorized_operations=self._rights,
+                topic_authorized_operations=NOT_ASKED,
             )
             topic.derived[self._kind] = (self._image.brokers, told)
-        return told  # type: ignore[no-any-return]
+        if not self._with_rights:
+            return told  # type: ignore[no-any-return]
+        return MetadataResponseTopic(
+            name=topic.name,
+            topic_id=topic.id,
+            is_internal=topic.is_internal,
+            partitions=told.partitions,
+            topic_authorized_operations=self._rights(topic.name),
+        )
 
     def _partition(self, partition: PartitionImage) -> MetadataResponsePartition:
         leader = reachable_leader(partition, self._reachable)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from ottla.broker.server.contract import Handler
-from ottla.protocol.errors import KafkaError
+from ottla.protocol.errors import ErrorCode, KafkaError
 from ottla.protocol.messages.offset_for_leader_epoch import (
     EpochEndOffset,
     OffsetForLeaderEpochRequest,
@@ -13,6 +13,7 @@ from ottla.protocol.messages.offset_for_leader_epoch import (
     OffsetForLeaderPartition,
     OffsetForLeaderTopicResult,
 )
+from ottla.security.rights import Operation, ResourceType
 
 if TYPE_CHECKING:
     from ottla.broker.server.context import BrokerContext
@@ -21,14 +22,20 @@ if TYPE_CHECKING:
 def handle(
     context: BrokerContext, request: OffsetForLeaderEpochRequest
 ) -> OffsetForLeaderEpochResponse:
-    return OffsetForLeaderEpochResponse(
-        topics=[
-            OffsetForLeaderTopicResult(
-                topic=topic.topic,
-                partitions=[_look_up(context, topic.topic, wanted) for wanted in topic.partitions],
-            )
-            for topic in request.topics
-        ]
+    is_node = context.may_on_cluster(Operation.CLUSTER_ACTION, quiet=True)
+    results = []
+    for topic in request.topics:
+        if is_node or context.may(Operation.DESCRIBE, ResourceType.TOPIC, topic.topic):
+            found = [_look_up(context, topic.topic, wanted) for wanted in topic.partitions]
+        else:
+            found = [_refusal(wanted) for wanted in topic.partitions]
+        results.append(OffsetForLeaderTopicResult(topic=topic.topic, partitions=found))
+    return OffsetForLeaderEpochResponse(topics=results)
+
+
+def _refusal(wanted: OffsetForLeaderPartition) -> EpochEndOffset:
+    return EpochEndOffset(
+        partition=wanted.partition, error_code=int(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
     )
 
 

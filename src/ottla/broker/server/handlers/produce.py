@@ -32,7 +32,13 @@ from ottla.protocol.messages.produce import (
     TopicProduceResponse,
 )
 from ottla.records.errors import InvalidBatch, OpensTooLarge
-from ottla.records.header import LOG_OVERHEAD, TRANSACTIONAL_BIT, BatchHeader, read_header
+from ottla.records.header import (
+    ATTRIBUTES_LOW_BYTE_POSITION,
+    LOG_OVERHEAD,
+    TRANSACTIONAL_BIT,
+    BatchHeader,
+    read_header,
+)
 from ottla.records.header_fields import (
     ATTRIBUTES,
     BASE_SEQUENCE,
@@ -47,6 +53,7 @@ from ottla.records.validation import (
     open_produced,
     stamp_log_append_time,
 )
+from ottla.security.rights import Operation, ResourceType
 
 if TYPE_CHECKING:
     from ottla.broker.replication.partition import Partition
@@ -106,6 +113,7 @@ class Production:
         "_items",
         "_misled",
         "_now_ms",
+        "_refused_transactional",
         "_request",
         "_response",
         "_transactional",
@@ -119,6 +127,8 @@ class Production:
         self._response = ProduceResponse()
         self._items: list[_Item] = []
         self._transactional: list[_Item] | None = None
+        self._refused_transactional = False
+        """True if transactional records were sent to a topic that the client may not write to."""
         self._inquiry: Inquiry | None = None
         self._unsettled: dict[Partition, tuple[int, PartitionProduceResponse]] | None = None
         self._misled = False
@@ -130,8 +140,10 @@ class Production:
         """Check the header and checksum of every batch. Returns False if the request has to wait,
         because a batch must be opened or a coordinator has not answered yet."""
         at_once = True
+        is_guarded = self._context.services.authorizer is not None
         for topic in self._request.topic_data:
             hosted = self._host(topic)
+            may_write = not is_guarded or self._may_write(topic, hosted)
             answers = []
             for wanted in topic.partition_data:
                 answer = PartitionProduceResponse(index=wanted.index)
@@ -139,6 +151,8 @@ class Production:
                 item = _Item(answer)
                 self._items.append(item)
                 try:
+                    if not may_write:
+                        raise self._refusal(wanted)
                     self._check(item, hosted, wanted)
                     if must_open(item.header, item.records, item.rules, self._now_ms):
                         item.must_open = True
@@ -150,9 +164,39 @@ class Production:
             else:
                 group = TopicProduceResponse(name=topic.name, partition_responses=answers)
             self._response.responses.append(group)
-        if self._transactional is not None and not self._verify(self._transactional):
-            at_once = False
+        if self._transactional is not None or self._refused_transactional:
+            if not self._may_use_transactional_id():
+                refusal = KafkaError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED)
+                for item in self._items:
+                    item.error = refusal
+            elif self._transactional is not None and not self._verify(self._transactional):
+                at_once = False
         return at_once
+
+    def _may_write(self, topic: TopicProduceData, hosted: HostedTopic | None) -> bool:
+        if hosted is not None:
+            name = hosted.name
+        elif self._context.api_version < TOPIC_IDS_FROM:
+            name = topic.name
+        else:
+            known = self._context.services.metadata.image.topics_by_id.get(topic.topic_id)
+            if known is None:
+                return True  # there is no such topic, as the client is told
+            name = known.name
+        return self._context.may(Operation.WRITE, ResourceType.TOPIC, name)
+
+    def _may_use_transactional_id(self) -> bool:
+        transactional_id = self._request.transactional_id
+        return transactional_id is not None and self._context.may(
+            Operation.WRITE, ResourceType.TRANSACTIONAL_ID, transactional_id
+        )
+
+    def _refusal(self, wanted: PartitionProduceData) -> KafkaError:
+        records = wanted.records
+        if isinstance(records, memoryview) and len(records) > ATTRIBUTES_LOW_BYTE_POSITION:
+            attributes = records[ATTRIBUTES_LOW_BYTE_POSITION]
+            self._refused_transactional |= bool(attributes & TRANSACTIONAL_BIT)
+        return KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
 
     def _host(self, topic: TopicProduceData) -> HostedTopic | None:
         replicas = self._context.services.replicas
@@ -207,14 +251,9 @@ class Production:
         """Ask the coordinator about partitions where the transaction is not open yet. Returns True
         if all answers are known."""
         producers = {(item.header.producer_id, item.header.producer_epoch) for item in items}
-        refusal: ErrorCode | None = None
-        if self._request.transactional_id is None:
-            refusal = ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED
-        elif len(producers) > 1:
-            refusal = ErrorCode.INVALID_PRODUCER_ID_MAPPING
-        if refusal is not None:
+        if len(producers) > 1:
             for item in self._items:
-                item.error = KafkaError(refusal)
+                item.error = KafkaError(ErrorCode.INVALID_PRODUCER_ID_MAPPING)
             return True
         if not self._must_verify:
             return True

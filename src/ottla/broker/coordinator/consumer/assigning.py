@@ -14,6 +14,7 @@ from ottla.broker.coordinator.consumer.subscriptions import (
     current_hash,
     metadata_changed,
     resolve_regexes,
+    rights_may_have_changed,
     topic_ids,
 )
 from ottla.broker.coordinator.consumer.timers import start_revoking, stop_revoking
@@ -31,7 +32,7 @@ from ottla.broker.coordinator.outbox import Now, Outbox
 
 def bump_if(group: ConsumerGroup, changed: bool, now: Now, outbox: Outbox) -> None:
     """Bump the group's epoch if the caller changed something or the topics have changed."""
-    if not changed and not metadata_changed(group):
+    if not changed and not metadata_changed(group) and not rights_may_have_changed(group, now):
         return
     changed |= resolve_regexes(group, now, outbox)
     group.topics_seen, group.brokers_seen = group.image.topics, group.image.brokers

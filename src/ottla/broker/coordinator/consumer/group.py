@@ -8,7 +8,7 @@ refused raises `KafkaError`, always before anything is changed.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Mapping
+from collections.abc import Callable, Mapping
 from functools import partial
 from random import Random
 from typing import TYPE_CHECKING, Final
@@ -49,6 +49,10 @@ class ConsumerGroup(StoredGroup):
         """The topics for which subscriptions were last resolved."""
         self.brokers_seen: Mapping[int, BrokerImage] | None = None
         self.compiled: dict[str, TopicRegex] = {}
+        self.may_describe: Callable[[str], bool] | None = None
+        """Whether the member that sent the last heartbeat may describe a topic: expressions match
+        no others. None if everybody may."""
+        self.regexes_resolved_ms = 0
         self.revoking_in: dict[str, int] = {}
         """Member -> the epoch in which it was asked to revoke partitions."""
         self.join_asked: set[str] = set()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, Final
 
 from ottla.broker.coordinator.classic.client import Client
@@ -56,7 +57,10 @@ def heartbeat(
     token: Any,
     now: Now,
     outbox: Outbox,
+    *,
+    may_describe: Callable[[str], bool] | None = None,
 ) -> None:
+    """`may_describe` tells which topics the member may see; None if it may see all."""
     group_id = request.group_id
     settings = settings_of(host, group_id)
     before = host.groups.get(group_id)
@@ -65,6 +69,7 @@ def heartbeat(
         group = _new_or_upgraded(host, request, before, settings, now, outbox)
     group.settings = settings
     group.image = host.image
+    group.may_describe = may_describe
     heartbeats.heartbeat(group, request, client, token, now, outbox)
     if isinstance(before, ClassicGroup):
         dissolve(before, ErrorCode.REBALANCE_IN_PROGRESS, now, outbox)

@@ -4,6 +4,7 @@ match."""
 from __future__ import annotations
 
 from collections.abc import Iterable
+from typing import Final
 
 from ottla.broker.coordinator.consumer.group import ConsumerGroup
 from ottla.broker.coordinator.consumer.member import Member
@@ -16,6 +17,10 @@ from ottla.protocol.coordinator_records.consumer_group_regular_expression import
     ConsumerGroupRegularExpressionValue,
 )
 from ottla.protocol.errors import ErrorCode, KafkaError
+
+RIGHTS_REFRESH_MS: Final = 600_000
+"""How often expressions are resolved anew although topics have not changed, because members may
+have got or lost rights; as in Kafka."""
 
 
 def topic_ids(group: ConsumerGroup, member: Member) -> frozenset[bytes]:
@@ -38,6 +43,15 @@ def metadata_changed(group: ConsumerGroup) -> bool:
         image.topics is not group.topics_seen
         # Brokers matter because of the racks of replicas.
         or image.brokers is not group.brokers_seen
+    )
+
+
+def rights_may_have_changed(group: ConsumerGroup, now: Now) -> bool:
+    """True if expressions were resolved long ago, and members may see more or fewer topics now."""
+    return (
+        group.may_describe is not None
+        and bool(group.regexes)
+        and now.wall_ms - group.regexes_resolved_ms >= RIGHTS_REFRESH_MS
     )
 
 
@@ -66,6 +80,7 @@ def check_regex(group: ConsumerGroup, regex: str | None) -> None:
 def resolve_regexes(group: ConsumerGroup, now: Now, outbox: Outbox) -> bool:
     """Update the topics of all expressions; True if anything changed."""
     changed = drop_unused_regexes(group, outbox)
+    group.regexes_resolved_ms = now.wall_ms
     for regex in sorted(_regexes_in_use(group)):
         before = group.regexes.get(regex)
         topics = _match(group, regex, before)
@@ -91,17 +106,23 @@ def _regexes_in_use(group: ConsumerGroup) -> set[str]:
 
 
 def _match(group: ConsumerGroup, regex: str, before: Resolved | None) -> frozenset[str]:
+    """Return the topics that an expression matches now, without those that the member whose
+    heartbeat it is may not describe, as in Kafka."""
     names = group.image.topics
     known: frozenset[str] = frozenset()
     unknown: Iterable[str] = names
-    if before is not None and group.topics_seen is not None:
+    # With rights, the topics of before are not all that matched.
+    if before is not None and group.topics_seen is not None and group.may_describe is None:
         known = before.topics & names.keys()
         unknown = names.keys() - group.topics_seen.keys()
     try:
         if regex not in group.compiled:
             group.compiled[regex] = TopicRegex(regex)
-        return known | group.compiled[regex].among(unknown)
+        found = known | group.compiled[regex].among(unknown)
     except InvalidRegex:
         # It was valid when it was subscribed to. With many more topics, or in a log written by a
         # Kafka that accepts more, the group keeps the topics it has.
-        return before.topics & names.keys() if before is not None else frozenset()
+        found = before.topics & names.keys() if before is not None else frozenset()
+    if group.may_describe is not None:
+        found = frozenset(filter(group.may_describe, found))
+    return found

@@ -7,12 +7,13 @@ from typing import TYPE_CHECKING, Any
 
 from ottla.broker.server.contract import Handler
 from ottla.broker.server.handlers._coordinated import Gathering
-from ottla.protocol.errors import KafkaError
+from ottla.protocol.errors import ErrorCode, KafkaError
 from ottla.protocol.messages.delete_groups import (
     DeletableGroupResult,
     DeleteGroupsRequest,
     DeleteGroupsResponse,
 )
+from ottla.security.rights import Operation, ResourceType
 
 if TYPE_CHECKING:
     from ottla.broker.coordinator.group_shard import GroupShard
@@ -24,6 +25,9 @@ def handle(context: BrokerContext, request: DeleteGroupsRequest) -> Any:
     reply = Gathering(lambda parts: DeleteGroupsResponse(results=parts))
     for group_id in dict.fromkeys(request.groups_names):
         token = reply.part(partial(_refusal, group_id))
+        if not context.may(Operation.DELETE, ResourceType.GROUP, group_id):
+            token.fail(KafkaError(ErrorCode.GROUP_AUTHORIZATION_FAILED))
+            continue
 
         def step(
             shard: GroupShard,

@@ -11,18 +11,20 @@ from ottla.broker.coordinator.hashing import partition_of
 from ottla.broker.metadata.image import GROUPS_TOPIC, TRANSACTIONS_TOPIC
 from ottla.broker.server.contract import Handler
 from ottla.broker.server.handlers._replicas import reachable_brokers
-from ottla.protocol.errors import ErrorCode, KafkaError
+from ottla.protocol.errors import ErrorCode, KafkaError, without_traceback
 from ottla.protocol.messages.find_coordinator import (
     Coordinator,
     FindCoordinatorRequest,
     FindCoordinatorResponse,
 )
+from ottla.security.rights import Operation, ResourceType
 
 if TYPE_CHECKING:
     from ottla.broker.server.context import BrokerContext
 
 GROUP, TRANSACTION, SHARE = 0, 1, 2
 TOPICS: Final = {GROUP: GROUPS_TOPIC, TRANSACTION: TRANSACTIONS_TOPIC}
+RESOURCES: Final = {GROUP: ResourceType.GROUP, TRANSACTION: ResourceType.TRANSACTIONAL_ID}
 BATCHED_FROM = 4
 SHARE_FROM = 6
 NO_NODE = -1
@@ -33,12 +35,17 @@ async def handle(
 ) -> FindCoordinatorResponse:
     batched = context.api_version >= BATCHED_FROM
     keys = request.coordinator_keys if batched else [request.key]
+    refused = _not_described(context, request.key_type, keys)
     try:
-        topic = _topic(context.api_version, request.key_type)
-        await context.services.coordinators.ensure_topic(topic)
-        found = [_find(context, topic, key) for key in keys]
+        topic = _topic(context, request.key_type)
+        if len(refused) < len(set(keys)):
+            await context.services.coordinators.ensure_topic(topic)
+        found = [
+            _refusal(key, refused[key]) if key in refused else _find(context, topic, key)
+            for key in keys
+        ]
     except KafkaError as error:
-        found = [_refusal(key, error) for key in keys]
+        found = [_refusal(key, refused.get(key, error)) for key in keys]
     if batched:
         return FindCoordinatorResponse(coordinators=found)
     one = found[0]
@@ -52,10 +59,26 @@ async def handle(
     )
 
 
-def _topic(api_version: int, key_type: int) -> str:
-    known = key_type in (GROUP, TRANSACTION) or (key_type == SHARE and api_version >= SHARE_FROM)
+def _not_described(context: BrokerContext, key_type: int, keys: list[str]) -> dict[str, KafkaError]:
+    """Return the groups or transactional ids that the client may not describe."""
+    resource_type = RESOURCES.get(key_type)
+    if resource_type is None or context.services.authorizer is None:
+        return {}
+    errors = {}
+    for key in dict.fromkeys(keys):
+        try:
+            context.require(Operation.DESCRIBE, resource_type, key)
+        except KafkaError as error:
+            errors[key] = without_traceback(error)
+    return errors
+
+
+def _topic(context: BrokerContext, key_type: int) -> str:
+    known = key_type in TOPICS or (key_type == SHARE and context.api_version >= SHARE_FROM)
     if not known:
         raise KafkaError(ErrorCode.INVALID_REQUEST, f"coordinator type {key_type} is unknown")
+    if key_type == SHARE:
+        context.require_on_cluster(Operation.CLUSTER_ACTION)
     if key_type not in TOPICS:
         raise KafkaError(ErrorCode.COORDINATOR_NOT_AVAILABLE)
     return TOPICS[key_type]

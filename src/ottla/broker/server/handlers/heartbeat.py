@@ -9,6 +9,7 @@ from ottla.broker.server.contract import Handler
 from ottla.broker.server.handlers._coordinated import Reply, client
 from ottla.protocol.errors import ErrorCode, KafkaError
 from ottla.protocol.messages.heartbeat import HeartbeatRequest, HeartbeatResponse
+from ottla.security.rights import Operation, ResourceType
 
 if TYPE_CHECKING:
     from ottla.broker.server.context import BrokerContext
@@ -16,6 +17,8 @@ if TYPE_CHECKING:
 
 def handle(context: BrokerContext, request: HeartbeatRequest) -> Any:
     reply = Reply(_refuse)
+    if reply.refused(context.require, Operation.READ, ResourceType.GROUP, request.group_id):
+        return reply.result
     if reply.refused(require_group_id, request.group_id):
         return reply.result
     sender = client(context)

@@ -8,6 +8,7 @@ from ottla.broker.coordinator.arguments import check_join_arguments
 from ottla.broker.server.contract import Handler
 from ottla.broker.server.handlers._coordinated import Reply, client
 from ottla.protocol.messages.join_group import JoinGroupRequest, JoinGroupResponse
+from ottla.security.rights import Operation, ResourceType
 
 if TYPE_CHECKING:
     from ottla.broker.server.context import BrokerContext
@@ -18,6 +19,8 @@ NULL_PROTOCOL_FROM: Final = 7
 
 def handle(context: BrokerContext, request: JoinGroupRequest) -> Any:
     reply = _reply(request, context.api_version)
+    if reply.refused(context.require, Operation.READ, ResourceType.GROUP, request.group_id):
+        return reply.result
     settings = context.services.coordinators.group_settings.classic
     if reply.refused(check_join_arguments, request, settings):
         return reply.result

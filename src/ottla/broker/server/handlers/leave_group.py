@@ -14,6 +14,7 @@ from ottla.protocol.messages.leave_group import (
     MemberIdentity,
     MemberResponse,
 )
+from ottla.security.rights import Operation, ResourceType
 
 if TYPE_CHECKING:
     from ottla.broker.server.context import BrokerContext
@@ -26,6 +27,8 @@ def handle(context: BrokerContext, request: LeaveGroupRequest) -> Any:
     if is_single:
         request.members = [MemberIdentity(member_id=request.member_id)]
     reply = Reply(lambda error: _refuse(request, error), _of_one_member if is_single else None)
+    if reply.refused(context.require, Operation.READ, ResourceType.GROUP, request.group_id):
+        return reply.result
     if reply.refused(require_group_id, request.group_id):
         return reply.result
     sender = client(context)

@@ -16,16 +16,18 @@ from ottla.protocol.messages.offset_commit import (
     OffsetCommitResponsePartition,
     OffsetCommitResponseTopic,
 )
+from ottla.security.rights import Operation, ResourceType
 
 if TYPE_CHECKING:
-    from ottla.broker.metadata.image import MetadataImage
     from ottla.broker.server.context import BrokerContext
 
 TOPIC_IDS_FROM = 10
 
 
 def handle(context: BrokerContext, request: OffsetCommitRequest) -> Any:
-    refused = _sort_out(context.services.metadata.image, request, context.api_version)
+    if not context.may(Operation.READ, ResourceType.GROUP, request.group_id):
+        return _refusal(request, KafkaError(ErrorCode.GROUP_AUTHORIZATION_FAILED))
+    refused = _sort_out(context, request)
     if not request.topics:
         return OffsetCommitResponse(topics=refused)
     reply = Reply(
@@ -44,18 +46,25 @@ def handle(context: BrokerContext, request: OffsetCommitRequest) -> Any:
 
 
 def _sort_out(
-    image: MetadataImage, request: OffsetCommitRequest, api_version: int
+    context: BrokerContext, request: OffsetCommitRequest
 ) -> list[OffsetCommitResponseTopic]:
-    """Remove unknown topics and partitions from the request and return their errors; replace topic
-    ids by names."""
+    """Remove topics and partitions that are unknown, or that the client may not read, from the
+    request and return their errors; replace topic ids by names."""
+    image = context.services.metadata.image
+    by_id = context.api_version >= TOPIC_IDS_FROM
     refused: list[OffsetCommitResponseTopic] = []
     kept = []
     for topic in request.topics:
-        by_id = api_version >= TOPIC_IDS_FROM
         known = image.topics_by_id.get(topic.topic_id) if by_id else image.topics.get(topic.name)
+        if known is None and by_id:
+            refused.append(_refuse(topic, topic.partitions, ErrorCode.UNKNOWN_TOPIC_ID))
+            continue
+        name = topic.name if known is None else known.name
+        if not context.may(Operation.READ, ResourceType.TOPIC, name):
+            refused.append(_refuse(topic, topic.partitions, ErrorCode.TOPIC_AUTHORIZATION_FAILED))
+            continue
         if known is None:
-            unknown = ErrorCode.UNKNOWN_TOPIC_ID if by_id else ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
-            refused.append(_refuse(topic, topic.partitions, unknown))
+            refused.append(_refuse(topic, topic.partitions, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
             continue
         topic.name = known.name
         missing = [one for one in topic.partitions if one.partition_index not in known.partitions]

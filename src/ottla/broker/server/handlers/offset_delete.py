@@ -11,18 +11,22 @@ from ottla.broker.server.handlers._coordinated import Reply
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.offset_delete import (
     OffsetDeleteRequest,
+    OffsetDeleteRequestPartition,
+    OffsetDeleteRequestTopic,
     OffsetDeleteResponse,
     OffsetDeleteResponsePartition,
     OffsetDeleteResponseTopic,
 )
+from ottla.security.rights import Operation, ResourceType
 
 if TYPE_CHECKING:
-    from ottla.broker.metadata.image import MetadataImage
     from ottla.broker.server.context import BrokerContext
 
 
 def handle(context: BrokerContext, request: OffsetDeleteRequest) -> Any:
-    refused = _sort_out(context.services.metadata.image, request)
+    if not context.may(Operation.DELETE, ResourceType.GROUP, request.group_id):
+        return OffsetDeleteResponse(error_code=int(ErrorCode.GROUP_AUTHORIZATION_FAILED))
+    refused = _sort_out(context, request)
     reply = Reply(
         lambda error: OffsetDeleteResponse(error_code=int(error.code)),
         partial(_with_refused, refused),
@@ -53,29 +57,44 @@ def _with_refused(
 
 
 def _sort_out(
-    image: MetadataImage, request: OffsetDeleteRequest
+    context: BrokerContext, request: OffsetDeleteRequest
 ) -> list[OffsetDeleteResponseTopic]:
-    """Remove unknown partitions from the request and return their errors."""
+    """Remove partitions that are unknown, or that the client may not read, from the request and
+    return their errors."""
+    image = context.services.metadata.image
     refused = []
     kept = []
     for topic in request.topics:
+        if not context.may(Operation.READ, ResourceType.TOPIC, topic.name):
+            error = ErrorCode.TOPIC_AUTHORIZATION_FAILED
+            refused.append(_refuse(topic, topic.partitions, error))
+            continue
         known = image.topics.get(topic.name)
         there = () if known is None else known.partitions
         missing = [one for one in topic.partitions if one.partition_index not in there]
         if missing:
-            answers = [
-                OffsetDeleteResponsePartition(
-                    partition_index=one.partition_index,
-                    error_code=int(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION),
-                )
-                for one in missing
-            ]
-            refused.append(OffsetDeleteResponseTopic(name=topic.name, partitions=answers))
+            refused.append(_refuse(topic, missing, ErrorCode.UNKNOWN_TOPIC_OR_PARTITION))
             topic.partitions = [one for one in topic.partitions if one.partition_index in there]
         if topic.partitions:
             kept.append(topic)
     request.topics = kept
     return refused
+
+
+def _refuse(
+    topic: OffsetDeleteRequestTopic,
+    partitions: list[OffsetDeleteRequestPartition],
+    error: ErrorCode,
+) -> OffsetDeleteResponseTopic:
+    return OffsetDeleteResponseTopic(
+        name=topic.name,
+        partitions=[
+            OffsetDeleteResponsePartition(
+                partition_index=one.partition_index, error_code=int(error)
+            )
+            for one in partitions
+        ],
+    )
 
 
 HANDLER = Handler(on_broker=handle)

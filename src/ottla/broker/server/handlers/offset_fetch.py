@@ -20,6 +20,7 @@ from ottla.protocol.messages.offset_fetch import (
     OffsetFetchResponseTopic,
     OffsetFetchResponseTopics,
 )
+from ottla.security.rights import Operation, ResourceType
 
 if TYPE_CHECKING:
     from ottla.broker.coordinator.group_shard import GroupShard
@@ -50,23 +51,72 @@ def handle(context: BrokerContext, request: OffsetFetchRequest) -> Any:
 def _ask(
     context: BrokerContext, group: OffsetFetchRequestGroup, require_stable: bool, reply: Gathering
 ) -> None:
-    finish = None
-    if context.api_version >= TOPIC_IDS_FROM:
-        image = context.services.metadata.image
-        finish = partial(_name_ids, image, refused=_ids_to_names(image, group))
+    token: Token = reply.part(partial(_refusal, group))
+    if not context.may(Operation.DESCRIBE, ResourceType.GROUP, group.group_id):
+        token.fail(KafkaError(ErrorCode.GROUP_AUTHORIZATION_FAILED))
+        return
+    by_id = context.api_version >= TOPIC_IDS_FROM
+    is_guarded = context.services.authorizer is not None
+    image = context.services.metadata.image
+    refused: list[OffsetFetchResponseTopics] = []
+    if by_id:
+        refused += _ids_to_names(image, group)
+    if is_guarded:
+        refused += _sort_out(context, group)
+    shows_all = group.topics is None
 
     def step(shard: GroupShard, _now: Now, outbox: Outbox) -> None:
         answer = shard.fetch_offsets(group, require_stable=require_stable)
-        if finish is not None:
-            finish(answer)
+        if by_id:
+            _name_ids(image, answer)
+        if is_guarded and shows_all:
+            _hide(context, answer)
+        if not answer.error_code:
+            answer.topics += refused
         outbox.reply(token, answer)
 
-    token: Token = reply.part(partial(_refusal, group))
     context.services.coordinators.groups.request(group.group_id, token, step, writes=False)
 
 
 def _refusal(group: OffsetFetchRequestGroup, error: KafkaError) -> OffsetFetchResponseGroup:
     return OffsetFetchResponseGroup(group_id=group.group_id, error_code=int(error.code))
+
+
+def _refuse(topic: OffsetFetchRequestTopics, error: ErrorCode) -> OffsetFetchResponseTopics:
+    return OffsetFetchResponseTopics(
+        name=topic.name,
+        topic_id=topic.topic_id,
+        partitions=[no_offset(index, error) for index in topic.partition_indexes],
+    )
+
+
+# --- rights ---------------------------------------------------------------------------------
+
+
+def _sort_out(
+    context: BrokerContext, group: OffsetFetchRequestGroup
+) -> list[OffsetFetchResponseTopics]:
+    """Remove topics that the client may not describe from the request and return their errors."""
+    if group.topics is None:
+        return []
+    refused = []
+    kept = []
+    for topic in group.topics:
+        if context.may(Operation.DESCRIBE, ResourceType.TOPIC, topic.name):
+            kept.append(topic)
+        else:
+            refused.append(_refuse(topic, ErrorCode.TOPIC_AUTHORIZATION_FAILED))
+    group.topics = kept
+    return refused
+
+
+def _hide(context: BrokerContext, answer: OffsetFetchResponseGroup) -> None:
+    """Remove topics that the client may not describe from an answer about all topics."""
+    answer.topics = [
+        topic
+        for topic in answer.topics
+        if context.may(Operation.DESCRIBE, ResourceType.TOPIC, topic.name, quiet=True)
+    ]
 
 
 # --- topic ids ------------------------------------------------------------------------------
@@ -84,7 +134,7 @@ def _ids_to_names(
     for topic in group.topics:
         found = image.topics_by_id.get(topic.topic_id)
         if found is None:
-            refused.append(_unknown_id(topic))
+            refused.append(_refuse(topic, ErrorCode.UNKNOWN_TOPIC_ID))
         else:
             topic.name = found.name
             known.append(topic)
@@ -92,21 +142,7 @@ def _ids_to_names(
     return refused
 
 
-def _unknown_id(topic: OffsetFetchRequestTopics) -> OffsetFetchResponseTopics:
-    return OffsetFetchResponseTopics(
-        topic_id=topic.topic_id,
-        partitions=[
-            no_offset(index, ErrorCode.UNKNOWN_TOPIC_ID) for index in topic.partition_indexes
-        ],
-    )
-
-
-def _name_ids(
-    image: MetadataImage,
-    answer: OffsetFetchResponseGroup,
-    *,
-    refused: list[OffsetFetchResponseTopics],
-) -> None:
+def _name_ids(image: MetadataImage, answer: OffsetFetchResponseGroup) -> None:
     """Fill in the topic ids of an answer; offsets of topics that no longer exist are left out."""
     named = []
     for topic in answer.topics:
@@ -114,7 +150,7 @@ def _name_ids(
         if found is not None:
             topic.topic_id = found.id
             named.append(topic)
-    answer.topics = named if answer.error_code else named + refused
+    answer.topics = named
 
 
 # --- requests of one group ------------------------------------------------------------------

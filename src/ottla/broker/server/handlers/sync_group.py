@@ -9,6 +9,7 @@ from ottla.broker.server.contract import Handler
 from ottla.broker.server.handlers._coordinated import Reply, client
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.sync_group import SyncGroupRequest, SyncGroupResponse
+from ottla.security.rights import Operation, ResourceType
 
 if TYPE_CHECKING:
     from ottla.broker.server.context import BrokerContext
@@ -22,6 +23,8 @@ def handle(context: BrokerContext, request: SyncGroupRequest) -> Any:
     ):
         return SyncGroupResponse(error_code=int(ErrorCode.INCONSISTENT_GROUP_PROTOCOL))
     reply = Reply(lambda error: SyncGroupResponse(error_code=int(error.code)))
+    if reply.refused(context.require, Operation.READ, ResourceType.GROUP, request.group_id):
+        return reply.result
     if reply.refused(require_group_id, request.group_id):
         return reply.result
     sender = client(context)

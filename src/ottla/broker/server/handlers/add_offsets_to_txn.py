@@ -22,6 +22,7 @@ from ottla.protocol.messages.add_offsets_to_txn import (
     AddOffsetsToTxnResponse,
 )
 from ottla.protocol.messages.add_partitions_to_txn import AddPartitionsToTxnResponse
+from ottla.security.rights import Operation, ResourceType
 
 if TYPE_CHECKING:
     from ottla.broker.server.context import BrokerContext
@@ -32,6 +33,8 @@ FENCED_FROM: Final = 2
 async def handle(context: BrokerContext, request: AddOffsetsToTxnRequest) -> Any:
     coordinators = context.services.coordinators
     try:
+        context.require(Operation.WRITE, ResourceType.TRANSACTIONAL_ID, request.transactional_id)
+        context.require(Operation.READ, ResourceType.GROUP, request.group_id)
         check_id(request.transactional_id)
         await coordinators.ensure_topic(GROUPS_TOPIC)
     except KafkaError as error:

@@ -16,7 +16,7 @@ from ottla.broker.coordinator.transactions.transaction import (
     Identity,
     TopicPartition,
 )
-from ottla.broker.metadata.image import INTERNAL_TOPICS, MetadataImage
+from ottla.broker.metadata.image import INTERNAL_TOPICS
 from ottla.broker.server.contract import Handler
 from ottla.broker.server.handlers._coordinated import Gathering
 from ottla.broker.server.handlers._transactional import understood
@@ -26,6 +26,7 @@ from ottla.protocol.messages.add_partitions_to_txn import (
     AddPartitionsToTxnResponse,
     AddPartitionsToTxnTransaction,
 )
+from ottla.security.rights import Operation, ResourceType
 
 if TYPE_CHECKING:
     from ottla.broker.server.context import BrokerContext
@@ -36,6 +37,7 @@ FENCED_FROM: Final = 2
 
 def handle(context: BrokerContext, request: AddPartitionsToTxnRequest) -> Any:
     if context.api_version >= BROKERS_FROM:
+        context.require_on_cluster(Operation.CLUSTER_ACTION)
         transactions, combine = request.transactions, _combined
     else:
         transactions = [_of_client(request)]
@@ -71,7 +73,10 @@ def _ask(
         return added_response(name, dict.fromkeys(wanted, error.code))
 
     part = gathering.part(refuse)
-    refused = _refused(context.services.metadata.image, wanted, of_client=of_client)
+    if of_client and not context.may(Operation.WRITE, ResourceType.TRANSACTIONAL_ID, name):
+        part.fail(KafkaError(ErrorCode.TRANSACTIONAL_ID_AUTHORIZATION_FAILED))
+        return
+    refused = _refused(context, wanted, of_client=of_client)
     if refused:
         part.resolve(added_response(name, refused))
         return
@@ -99,19 +104,30 @@ def _ask(
 
 
 def _refused(
-    image: MetadataImage, wanted: list[TopicPartition], *, of_client: bool
+    context: BrokerContext, wanted: list[TopicPartition], *, of_client: bool
 ) -> dict[TopicPartition, ErrorCode]:
     """Return the errors of all partitions if one of them cannot be added: then none is."""
+    image = context.services.metadata.image
     errors: dict[TopicPartition, ErrorCode] = {}
+    writable = _writable(context, wanted) if of_client else None
     for topic, index in wanted:
         known = image.topics.get(topic)
-        if of_client and topic in INTERNAL_TOPICS:
+        if writable is not None and topic not in writable:
             errors[topic, index] = ErrorCode.TOPIC_AUTHORIZATION_FAILED
         elif known is None or index not in known.partitions:
             errors[topic, index] = ErrorCode.UNKNOWN_TOPIC_OR_PARTITION
     if not errors:
         return {}
     return {where: errors.get(where, ErrorCode.OPERATION_NOT_ATTEMPTED) for where in wanted}
+
+
+def _writable(context: BrokerContext, wanted: list[TopicPartition]) -> set[str]:
+    """Return the topics that the client may write to; internal ones are not among them."""
+    return {
+        topic
+        for topic in dict.fromkeys(topic for topic, _ in wanted)
+        if topic not in INTERNAL_TOPICS and context.may(Operation.WRITE, ResourceType.TOPIC, topic)
+    }
 
 
 def _combined(parts: list[AddPartitionsToTxnResponse]) -> AddPartitionsToTxnResponse:

@@ -11,6 +11,7 @@ from ottla.broker.server.handlers._coordinated import Reply
 from ottla.broker.server.handlers._transactional import understood
 from ottla.protocol.errors import KafkaError
 from ottla.protocol.messages.end_txn import EndTxnRequest, EndTxnResponse
+from ottla.security.rights import Operation, ResourceType
 
 if TYPE_CHECKING:
     from ottla.broker.server.context import BrokerContext
@@ -28,6 +29,7 @@ def handle(context: BrokerContext, request: EndTxnRequest) -> Any:
         return response
 
     try:
+        context.require(Operation.WRITE, ResourceType.TRANSACTIONAL_ID, request.transactional_id)
         check_id(request.transactional_id)
     except KafkaError as error:
         return _refusal(error)

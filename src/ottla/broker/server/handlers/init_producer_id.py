@@ -13,8 +13,9 @@ from ottla.broker.coordinator.transactions.initializing import check_request, ex
 from ottla.broker.server.contract import Handler
 from ottla.broker.server.handlers._coordinated import Reply
 from ottla.broker.server.handlers._transactional import understood
-from ottla.protocol.errors import KafkaError
+from ottla.protocol.errors import ErrorCode, KafkaError
 from ottla.protocol.messages.init_producer_id import InitProducerIdRequest, InitProducerIdResponse
+from ottla.security.rights import Operation, ResourceType
 
 if TYPE_CHECKING:
     from ottla.broker.server.context import BrokerContext
@@ -27,6 +28,7 @@ FENCED_FROM: Final = 4
 async def handle(context: BrokerContext, request: InitProducerIdRequest) -> Any:
     coordinators = context.services.coordinators
     try:
+        _require_rights(context, request)
         if request.transactional_id is None:
             expected_identity(request)
             producer_id = await coordinators.producer_ids.next()
@@ -37,6 +39,24 @@ async def handle(context: BrokerContext, request: InitProducerIdRequest) -> Any:
     except KafkaError as error:
         return _refusal(error)
     return _ask_coordinator(context, request, request.transactional_id)
+
+
+def _require_rights(context: BrokerContext, request: InitProducerIdRequest) -> None:
+    transactional_id = request.transactional_id
+    if transactional_id is not None:
+        context.require(Operation.WRITE, ResourceType.TRANSACTIONAL_ID, transactional_id)
+        if request.enable2_pc:
+            context.require(
+                Operation.TWO_PHASE_COMMIT, ResourceType.TRANSACTIONAL_ID, transactional_id
+            )
+        return
+    authorizer = context.services.authorizer
+    if (
+        authorizer is not None
+        and not context.may_on_cluster(Operation.IDEMPOTENT_WRITE, quiet=True)
+        and not authorizer.allows_on_any(context, Operation.WRITE, ResourceType.TOPIC)
+    ):
+        raise KafkaError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
 
 
 def _ask_coordinator(

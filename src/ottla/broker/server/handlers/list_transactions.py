@@ -16,6 +16,7 @@ from ottla.protocol.messages.list_transactions import (
     ListTransactionsResponse,
 )
 from ottla.runtime.pace import at_once, many_in_slices
+from ottla.security.rights import Operation, ResourceType
 
 if TYPE_CHECKING:
     from ottla.broker.coordinator.transactions.transaction import Transaction
@@ -74,7 +75,17 @@ def _list(
             return ListTransactionsResponse(error_code=part.code)
         transactions += part
     now_ms = context.services.runtime.clock.wall_ms()
-    return (yield from list_transactions(transactions, request, matches, now_ms))
+    response = yield from list_transactions(transactions, request, matches, now_ms)
+    if context.services.authorizer is None:
+        return response
+    shown = []
+    for state in response.transaction_states:
+        name = state.transactional_id
+        if context.may(Operation.DESCRIBE, ResourceType.TRANSACTIONAL_ID, name, quiet=True):
+            shown.append(state)
+        yield
+    response.transaction_states = shown
+    return response
 
 
 def _count(part: list[Transaction] | KafkaError) -> int:

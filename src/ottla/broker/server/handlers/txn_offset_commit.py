@@ -11,7 +11,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, Final
 
 from ottla.broker.coordinator.transactions.transaction import Identity
-from ottla.broker.metadata.image import MetadataImage
 from ottla.broker.replication import verifying
 from ottla.broker.server.contract import Handler
 from ottla.broker.server.handlers._coordinated import Reply, client
@@ -23,6 +22,7 @@ from ottla.protocol.messages.txn_offset_commit import (
     TxnOffsetCommitResponsePartition,
     TxnOffsetCommitResponseTopic,
 )
+from ottla.security.rights import Operation, ResourceType
 
 if TYPE_CHECKING:
     from ottla.broker.coordinator.transactions.service import Verdicts
@@ -42,7 +42,12 @@ _COORDINATOR_IS_AWAY: Final = (
 
 
 def handle(context: BrokerContext, request: TxnOffsetCommitRequest) -> Any:
-    refused = _sort_out(context.services.metadata.image, request)
+    try:
+        context.require(Operation.WRITE, ResourceType.TRANSACTIONAL_ID, request.transactional_id)
+        context.require(Operation.READ, ResourceType.GROUP, request.group_id)
+    except KafkaError as error:
+        return _refusal(request, error.code)
+    refused = _sort_out(context, request)
     if not request.topics:
         return TxnOffsetCommitResponse(topics=refused)
     commit = _Commit(context, request, refused)
@@ -171,11 +176,18 @@ def _shaped(
 
 
 def _sort_out(
-    image: MetadataImage, request: TxnOffsetCommitRequest
+    context: BrokerContext, request: TxnOffsetCommitRequest
 ) -> list[TxnOffsetCommitResponseTopic]:
-    """Remove unknown partitions from the request and return their errors."""
+    """Remove partitions that are unknown, or that the client may not read, from the request and
+    return their errors."""
+    image = context.services.metadata.image
     refused = []
     for topic in request.topics:
+        if not context.may(Operation.READ, ResourceType.TOPIC, topic.name):
+            indexes = [p.partition_index for p in topic.partitions]
+            refused.append(_answer(topic.name, indexes, ErrorCode.TOPIC_AUTHORIZATION_FAILED))
+            topic.partitions = []
+            continue
         known = image.topics.get(topic.name)
         partitions = {} if known is None else known.partitions
         missing = [

@@ -18,6 +18,7 @@ from ottla.protocol.messages.write_txn_markers import (
     WriteTxnMarkersRequest,
     WriteTxnMarkersResponse,
 )
+from ottla.security.rights import Operation
 
 if TYPE_CHECKING:
     from ottla.broker.server.context import BrokerContext
@@ -40,6 +41,11 @@ def handle(context: BrokerContext, request: WriteTxnMarkersRequest) -> Any:
             markers=[_result(producer_id, found) for producer_id, found in results.items()]
         )
 
+    is_allowed = context.may_on_cluster(Operation.ALTER, quiet=True) or context.may_on_cluster(
+        Operation.CLUSTER_ACTION
+    )
+    if not is_allowed:
+        return combine([ErrorCode.CLUSTER_AUTHORIZATION_FAILED] * len(asked))
     gathering = Gathering(combine)
     for marker, where in asked:
         markers.write(marker, where, gathering.part(lambda error: error.code).resolve)

@@ -12,6 +12,7 @@ if TYPE_CHECKING:
     from ottla.broker.server.context import RequestContext
     from ottla.broker.server.contract import Refuse
     from ottla.protocol.apis import ApiKey
+    from ottla.protocol.schema import Struct
 
 C = TypeVar("C", bound="RequestContext[Any]")
 
@@ -31,6 +32,14 @@ def guarded(
         error = KafkaError(ErrorCode.CLUSTER_AUTHORIZATION_FAILED)
         if refuse is None:
             raise error
-        return refuse(request, error)
+        response = refuse(request, error)
+        if _has_error_code(response, context.api_version):
+            response.error_code = int(error.code)
+        return response
 
     return serve_if_allowed
+
+
+def _has_error_code(response: Struct, version: int) -> bool:
+    """True if the response has a field for an error of the whole request, too."""
+    return any(field.name == "error_code" and field.exists_in(version) for field in response.FIELDS)

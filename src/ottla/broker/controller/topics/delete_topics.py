@@ -19,7 +19,7 @@ from ottla.protocol.schema import Message
 from ottla.protocol.uuids import ZERO_UUID
 
 
-class _Wanted(NamedTuple):
+class WantedTopic(NamedTuple):
     name: str | None
     id: bytes
 
@@ -57,16 +57,16 @@ def refuse_all(request: DeleteTopicsRequest, error: KafkaError) -> DeleteTopicsR
     return DeleteTopicsResponse(responses=results)
 
 
-def wanted_topics(request: DeleteTopicsRequest) -> Iterator[_Wanted]:
+def wanted_topics(request: DeleteTopicsRequest) -> Iterator[WantedTopic]:
     """Yield the topics. Old versions have a list of names, newer ones pairs of name and id, one of
     them empty."""
     for name in request.topic_names:
-        yield _Wanted(name, ZERO_UUID)
+        yield WantedTopic(name, ZERO_UUID)
     for topic in request.topics:
-        yield _Wanted(topic.name, topic.topic_id)
+        yield WantedTopic(topic.name, topic.topic_id)
 
 
-def failed(wanted: _Wanted, error: KafkaError) -> DeletableTopicResult:
+def failed(wanted: WantedTopic, error: KafkaError) -> DeletableTopicResult:
     return DeletableTopicResult(
         name=wanted.name,
         topic_id=wanted.id,
@@ -75,7 +75,7 @@ def failed(wanted: _Wanted, error: KafkaError) -> DeletableTopicResult:
     )
 
 
-def _find(image: MetadataImage, wanted: _Wanted, twice: set[_Wanted]) -> TopicImage:
+def _find(image: MetadataImage, wanted: WantedTopic, twice: set[WantedTopic]) -> TopicImage:
     if wanted.name is None and wanted.id == ZERO_UUID:
         raise KafkaError(ErrorCode.INVALID_REQUEST, "Neither topic name nor id were specified.")
     if wanted.name is not None and wanted.id != ZERO_UUID:

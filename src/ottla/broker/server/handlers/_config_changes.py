@@ -14,12 +14,14 @@ from ottla.broker.controller.alter_configs import ConfigChange, Outcome, applied
 from ottla.broker.controller.config_rules import check_is_node, refuse_config
 from ottla.broker.metadata.resources import CLUSTER_DEFAULT, ResourceType
 from ottla.broker.server.envelopes.forwarding import ask_controller
+from ottla.broker.server.handlers._config_rights import config_refusal
 from ottla.config.dynamic import validate_broker_overrides
 from ottla.config.reconfigure import changes_tls, check_reconfiguration
 from ottla.protocol.errors import ErrorCode, KafkaError, without_traceback
+from ottla.security.rights import Operation
 
 if TYPE_CHECKING:
-    from ottla.broker.server.context import BrokerContext
+    from ottla.broker.server.context import BrokerContext, ControllerContext
 
 Change = Callable[[Any], Outcome]
 """Applies the change of one resource on this broker and returns its outcome."""
@@ -54,6 +56,12 @@ def _here(
 ) -> tuple[Outcome] | None:
     """Return the outcome for a resource that this broker handles itself; None if the controller
     handles it."""
+    if resource.resource_type in (ResourceType.BROKER, ResourceType.BROKER_LOGGER):
+        refusal = config_refusal(
+            context, Operation.ALTER_CONFIGS, resource.resource_type, resource.resource_name
+        )
+        if refusal is not None:
+            return (refusal,)
     if resource.resource_type == ResourceType.BROKER_LOGGER and change_logger is not None:
         return (change_logger(resource),)
     if resource.resource_type == ResourceType.BROKER:
@@ -84,6 +92,29 @@ def _check_broker_change(context: BrokerContext, change: ConfigChange) -> None:
     refuse_config(code, check_reconfiguration, services.config, then, told)
     if changes_tls(services.config, then, [key for key, _, _ in change.keys]):
         refuse_config(code, services.live_config.check, then)
+
+
+async def on_controller(
+    context: ControllerContext,
+    resources: Sequence[Any],
+    as_change: Callable[[Any], ConfigChange],
+    *,
+    validate_only: bool,
+) -> list[Outcome]:
+    """Change the resources that the client may change. Returns the outcomes of all."""
+    outcomes: list[Outcome] = [
+        config_refusal(
+            context, Operation.ALTER_CONFIGS, resource.resource_type, resource.resource_name
+        )
+        for resource in resources
+    ]
+    allowed = [at for at, refusal in enumerate(outcomes) if refusal is None]
+    if allowed or not resources:
+        changes = [as_change(resources[at]) for at in allowed]
+        done = await context.services.controller.alter_configs(changes, validate_only=validate_only)
+        for at, outcome in zip(allowed, done, strict=True):
+            outcomes[at] = outcome
+    return outcomes
 
 
 def results(response_class: Any, resources: Sequence[Any], outcomes: Sequence[Outcome]) -> Any:

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from ottla.broker.controller.alter_configs import ConfigChange, KeyChange, Operation, Outcome
+from ottla.broker.controller.alter_configs import ConfigChange, KeyChange, Operation
 from ottla.broker.server.context import BrokerContext, ControllerContext
 from ottla.broker.server.contract import Handler
-from ottla.broker.server.handlers._config_changes import results, through_broker
+from ottla.broker.server.handlers._config_changes import on_controller, results, through_broker
 from ottla.protocol.errors import KafkaError
 from ottla.protocol.messages.alter_configs import (
     AlterConfigsRequest,
@@ -24,11 +24,9 @@ async def handle(context: BrokerContext, request: AlterConfigsRequest) -> AlterC
 async def handle_on_controller(
     context: ControllerContext, request: AlterConfigsRequest
 ) -> AlterConfigsResponse:
-    changes = [_change(resource) for resource in request.resources]
-    outcomes: list[Outcome]
     try:
-        outcomes = await context.services.controller.alter_configs(
-            changes, validate_only=request.validate_only
+        outcomes = await on_controller(
+            context, request.resources, _change, validate_only=request.validate_only
         )
     except KafkaError as error:
         return refuse(request, error)

@@ -57,4 +57,22 @@ def _move(
     return ErrorCode.NONE
 
 
-HANDLER = Handler(on_broker=handle)
+def _refuse(request: AlterReplicaLogDirsRequest, error: KafkaError) -> AlterReplicaLogDirsResponse:
+    return AlterReplicaLogDirsResponse(
+        results=[
+            AlterReplicaLogDirTopicResult(
+                topic_name=topic.name,
+                partitions=[
+                    AlterReplicaLogDirPartitionResult(
+                        partition_index=index, error_code=int(error.code)
+                    )
+                    for index in topic.partitions
+                ],
+            )
+            for folder in request.dirs
+            for topic in folder.topics
+        ]
+    )
+
+
+HANDLER = Handler(on_broker=handle, refuse=_refuse)

@@ -10,6 +10,7 @@ from ottla.broker.metadata.image import MetadataImage
 from ottla.broker.metadata.resources import ResourceType
 from ottla.broker.server.context import NodeContext
 from ottla.broker.server.contract import Handler
+from ottla.broker.server.handlers._config_rights import config_refusal
 from ottla.broker.server.handlers._loggers import logger_levels
 from ottla.config.describe import (
     ConfigEntry,
@@ -29,6 +30,7 @@ from ottla.protocol.messages.describe_configs import (
     DescribeConfigsResult,
     DescribeConfigsSynonym,
 )
+from ottla.security.rights import Operation
 
 _UNKNOWN_TYPE = 0
 
@@ -53,6 +55,11 @@ def _describe(
         resource_name=resource.resource_name,
     )
     try:
+        refusal = config_refusal(
+            context, Operation.DESCRIBE_CONFIGS, resource.resource_type, resource.resource_name
+        )
+        if refusal is not None:
+            raise refusal
         entries = _entries(context, resource)
     except KafkaError as error:
         result.error_code = error.code

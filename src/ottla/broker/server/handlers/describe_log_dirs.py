@@ -9,7 +9,7 @@ from ottla.broker.server.context import BrokerContext
 from ottla.broker.server.contract import Handler
 from ottla.broker.storage.dirs.log_dir import LogDir
 from ottla.broker.storage.log import Log
-from ottla.protocol.errors import ErrorCode
+from ottla.protocol.errors import ErrorCode, KafkaError
 from ottla.protocol.messages.describe_log_dirs import (
     DescribeLogDirsPartition,
     DescribeLogDirsRequest,
@@ -104,4 +104,9 @@ def _partition(context: BrokerContext, log: Log) -> DescribeLogDirsPartition:
     )
 
 
-HANDLER = Handler(on_broker=handle)
+def _refuse(_request: DescribeLogDirsRequest, _error: KafkaError) -> DescribeLogDirsResponse:
+    """Answer without folders, as Kafka does: old versions have no field for the error."""
+    return DescribeLogDirsResponse()
+
+
+HANDLER = Handler(on_broker=handle, refuse=_refuse)

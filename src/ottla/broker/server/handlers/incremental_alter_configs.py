@@ -7,7 +7,7 @@ from ottla.broker.controller.config_rules import check_is_node, invalid_request
 from ottla.broker.controller.limits import repeated
 from ottla.broker.server.context import BrokerContext, ControllerContext
 from ottla.broker.server.contract import Handler
-from ottla.broker.server.handlers._config_changes import results, through_broker
+from ottla.broker.server.handlers._config_changes import on_controller, results, through_broker
 from ottla.broker.server.handlers._loggers import alter_levels
 from ottla.protocol.errors import KafkaError, without_traceback
 from ottla.protocol.messages.incremental_alter_configs import (
@@ -42,10 +42,9 @@ async def handle(
 async def handle_on_controller(
     context: ControllerContext, request: IncrementalAlterConfigsRequest
 ) -> IncrementalAlterConfigsResponse:
-    changes = [_change(resource) for resource in request.resources]
     try:
-        outcomes = await context.services.controller.alter_configs(
-            changes, validate_only=request.validate_only
+        outcomes = await on_controller(
+            context, request.resources, _change, validate_only=request.validate_only
         )
     except KafkaError as error:
         return refuse(request, error)

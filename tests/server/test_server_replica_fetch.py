@@ -16,11 +16,14 @@ from ottla.broker.replication.cluster_view import ClusterView
 from ottla.broker.replication.election_nudge import ElectionNudge
 from ottla.broker.replication.partition import Partition
 from ottla.broker.replication.throttle import ReplicationThrottle
+from ottla.broker.server.caller import Caller
+from ottla.broker.server.context import RequestContext
 from ottla.broker.server.handlers import fetch
 from ottla.broker.server.pending import Pending
 from ottla.broker.server.replica_sessions import ReplicaSessionCache
 from ottla.broker.storage.log import Log
 from ottla.config.topic import TopicConfig
+from ottla.protocol.apis import ApiKey
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.fetch import (
     FetchPartition,
@@ -32,6 +35,7 @@ from ottla.records.builder import build_batch
 from ottla.records.header import read_header
 from ottla.records.record import Record
 from ottla.runtime.os_disk import OsDisk
+from ottla.security.principal import ANONYMOUS
 
 TOPIC_ID = b"t" * 16
 LEADER, FOLLOWER = 1, 2
@@ -69,9 +73,10 @@ class Leader:
             clock=clock, call_later=lambda *_: timer, call_soon=self._soon.append
         )
         services = SimpleNamespace(
-            replicas=replicas, runtime=runtime, replica_sessions=self.sessions
+            replicas=replicas, runtime=runtime, replica_sessions=self.sessions, authorizer=None
         )
-        self._context: Any = SimpleNamespace(services=services, api_version=17)
+        caller = Caller(ANONYMOUS, ("127.0.0.1", 0), "PLAINTEXT")
+        self._context: Any = RequestContext(ApiKey.FETCH, 17, None, caller, services)  # type: ignore[type-var]
 
     @staticmethod
     def _lead(folder: Path, index: int, clock: Any, view: ClusterView) -> Partition:

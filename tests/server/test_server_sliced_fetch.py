@@ -53,6 +53,7 @@ def test_what_is_written_between_two_slices_is_not_waited_for(
         hosted = SimpleNamespace(partitions=partitions)
         services = SimpleNamespace(
             runtime=runtime,
+            authorizer=None,
             live_config=SimpleNamespace(fetch_bytes_max=1 << 20),
             fetch_sessions=SimpleNamespace(create=lambda *_: None, update=_update),
             replicas=SimpleNamespace(topics={"t": hosted}, selects_by_rack=False),

@@ -35,8 +35,9 @@ class Listening(Protocol):
 class Wire:
     """One connection, one request at a time, unless `send` and `receive` are called apart."""
 
-    def __init__(self, broker: Listening, port: int | None = None) -> None:
+    def __init__(self, broker: Listening, port: int | None = None, client_id: str = "wire") -> None:
         """`port` is that of another listener than the one the broker was started with."""
+        self.client_id = client_id
         self.socket = socket.create_connection((HOST, port or broker.port), timeout=20)
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
 
@@ -49,7 +50,7 @@ class Wire:
 
     def frame(self, request: Any, version: int) -> bytes:
         chunks = encoder(type(request), version)(request)
-        frame = frame_request(request.API_KEY, version, 7, "wire", chunks)
+        frame = frame_request(request.API_KEY, version, 7, self.client_id, chunks)
         return b"".join(bytes(chunk) for chunk in frame)  # type: ignore[arg-type]
 
     def send_bytes(self, data: bytes) -> None:

@@ -203,6 +203,7 @@ class Node:
         self.live_config.on_change(lambda config, image: self.server.configure(config))
         self.live_config.take(metadata.image)
         self._warn_of_replaced_listeners()
+        self.server.quotas.take(metadata.image.client_quotas)
         metadata.subscribe(self._settings_changed)
         if self.config.is_broker:
             await self._start_broker(metadata, link, local)
@@ -425,6 +426,7 @@ class Node:
                 config["max.incremental.fetch.session.cache.slots"], runtime.random
             ),
             replica_sessions=ReplicaSessionCache(runtime.random),
+            quotas=self.server.quotas,
         )
         broker = Broker(services, lifecycle, self._departure, self._reactions)
         self._broker.set_result(broker)
@@ -469,6 +471,8 @@ class Node:
     def _settings_changed(self, delta: MetadataDelta, image: MetadataImage) -> None:
         if delta.brokers_reconfigured:
             self.live_config.take(image)
+        if delta.security:
+            self.server.quotas.take(image.client_quotas)
 
     def _warn_of_replaced_listeners(self) -> None:
         if self.config.unopened_listeners:

@@ -13,10 +13,10 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
-import quota_questions
 from bench.brokers import Broker, Kafka, Ottla, run_java
 from confluent_kafka import Consumer, Producer, TopicPartition
 
+import quota_questions
 from broker_wire import Wire, until_served
 from ottla.broker.metadata.resources import ResourceType
 from ottla.protocol.errors import ErrorCode

@@ -127,6 +127,8 @@ USED: Final = frozenset(
         "process.roles",
         "producer.id.expiration.check.interval.ms",
         "producer.id.expiration.ms",
+        "quota.window.num",
+        "quota.window.size.seconds",
         "replica.alter.log.dirs.io.max.bytes.per.second",
         "replica.fetch.backoff.ms",
         "replica.fetch.max.bytes",

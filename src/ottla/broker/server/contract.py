@@ -25,6 +25,8 @@ ServeOnBroker: TypeAlias = Callable[["BrokerContext", Any], Any]
 ServeOnController: TypeAlias = Callable[["ControllerContext", Any], Any]
 Refuse: TypeAlias = Callable[[Any, "KafkaError"], Any]
 """(request, error) -> the response that reports the error for each element of the request."""
+IsExempt: TypeAlias = Callable[["BrokerContext", Any], bool]
+"""(context, request) -> True if no quota counts for this request."""
 Settle: TypeAlias = Callable[["BrokerContext", Any, Any], Awaitable[None]]
 """(context, request, response): waits until this broker sees what the controller has changed."""
 AnswerAlone: TypeAlias = Callable[["BrokerContext", "KafkaError"], Any]
@@ -51,14 +53,17 @@ class Forward:
 class Handler:
     """Give a function for each kind of listener on which Kafka serves the API.
 
-    The rights that the API asks for are in `API_RIGHTS` (`api_rights.py`). A quota does not exist
-    yet; it belongs here as a field that every handler has to fill in: what the request is charged
-    to, request time, bytes produced, bytes fetched, or changes that the controller makes.
+    The rights that the API asks for are in `API_RIGHTS` (`api_rights.py`). The quotas of its client
+    are charged where it is served (`connections/meter.py`): every request on a broker by the time
+    that it takes, a produce also by its bytes. A fetch charges its own answer, and changes of
+    topics charge the controller's quota, since only they know what it comes to.
     """
 
     on_broker: ServeOnBroker | Forward | None = None
     """`Forward` if only the active controller can serve the API."""
     on_controller: ServeOnController | None = None
+    is_exempt: IsExempt | None = None
+    """True for requests of other nodes, which are charged to nobody."""
     refuse: Refuse | None = None
     """Given if the response has no field for an error of the whole request. Large requests,
     forwarding and envelopes use it. Other errors of such a request close the connection."""

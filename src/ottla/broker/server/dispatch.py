@@ -55,6 +55,10 @@ def serve_on_controller(key: ApiKey) -> ServeOnController:
     return guarded(key, serve, handler.refuse)
 
 
+def _is_never_exempt(_context: Any, _request: Any) -> bool:
+    return False
+
+
 class Route:
     """Everything needed to serve one version of one API, looked up once."""
 
@@ -66,6 +70,7 @@ class Route:
         "elements_max",
         "encode",
         "handle",
+        "is_exempt",
         "name",
         "refuse",
         "request_is_flexible",
@@ -82,6 +87,8 @@ class Route:
         self.handle: Callable[[Any, Any], Any] = (
             serve_on_broker(key) if kind == BROKERS else serve_on_controller(key)
         )
+        self.is_exempt: Callable[[Any, Any], bool] = handler_of(key).is_exempt or _is_never_exempt
+        """True for a request that no quota counts for."""
         self.refuse = handler_of(key).refuse
         """Builds a response with an error for each element of a request that is not served."""
         self._version = version

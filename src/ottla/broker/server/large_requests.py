@@ -21,6 +21,7 @@ from ottla.runtime.collector import collector_paused
 from ottla.runtime.pace import SLICE_S, STEPS_BETWEEN_CLOCK_LOOKS, Pace, in_slices
 
 if TYPE_CHECKING:
+    from ottla.broker.server.connections.meter import Meter
     from ottla.broker.server.context import NodeContext
     from ottla.broker.server.dispatch import Route
     from ottla.runtime.runtime import Runtime
@@ -45,15 +46,22 @@ class LargeRequests:
         self._lock = asyncio.Lock()
 
     async def serve_frame(
-        self, route: Route, context: NodeContext, frame: memoryview, position: int
+        self,
+        route: Route,
+        context: NodeContext,
+        frame: memoryview,
+        position: int,
+        meter: Meter | None = None,
     ) -> Encoded | None:
         """Serve a request that has not been decoded; raises `Undecodable` if it cannot be."""
         async with self._place():
-            return await self._decoded_and_served(route, context, frame, position)
+            return await self._decoded_and_served(route, context, frame, position, meter)
 
-    async def serve(self, route: Route, context: NodeContext, request: Any) -> Encoded | None:
+    async def serve(
+        self, route: Route, context: NodeContext, request: Any, meter: Meter | None = None
+    ) -> Encoded | None:
         async with self._place():
-            return await self._served(route, context, request)
+            return await self._served(route, context, request, meter)
 
     async def encode(self, route: Route, response: Any) -> Encoded:
         async with self._place():
@@ -68,7 +76,12 @@ class LargeRequests:
                 yield
 
     async def _decoded_and_served(
-        self, route: Route, context: NodeContext, frame: memoryview, position: int
+        self,
+        route: Route,
+        context: NodeContext,
+        frame: memoryview,
+        position: int,
+        meter: Meter | None,
     ) -> Encoded | None:
         refusal = None
         try:
@@ -78,31 +91,47 @@ class LargeRequests:
             refusal = str(error)
         if refusal is not None:
             raise Undecodable(refusal)
-        return await self._served(route, context, request)
+        return await self._served(route, context, request, meter)
 
-    async def _served(self, route: Route, context: NodeContext, request: Any) -> Encoded | None:
+    async def _served(
+        self, route: Route, context: NodeContext, request: Any, meter: Meter | None
+    ) -> Encoded | None:
+        if meter is not None and route.is_exempt(context, request):
+            meter.waive()
         split = route.split
         if split is None:
+            started_s = self._runtime.clock.now()
             with BURST:
                 result = route.handle(context, request)
+            if meter is not None:
+                meter.spent_s += self._runtime.clock.now() - started_s
             response = await self._answer(result)
-            return None if response is None else await self._encoded(route, response)
-        response = await self._in_pieces(route, split, context, request)
+        else:
+            response = await self._in_pieces(route, split, context, request, meter)
+        if meter is not None:
+            meter.settle(response)
         if response is None:
             return None
+        if split is None:
+            return await self._encoded(route, response)
         encoded = await self._encoded(route, response)
         await in_slices(self._runtime, dismantled(response, split.response))
         return encoded
 
     async def _in_pieces(
-        self, route: Route, split: Split, context: NodeContext, request: Any
+        self,
+        route: Route,
+        split: Split,
+        context: NodeContext,
+        request: Any,
+        meter: Meter | None,
     ) -> Any:
         serve = _refusal_of(route) if _is_too_much_together(request, split) else route.handle
         gathered = Gathered(split)
         size = _PieceSize(split.piece_max)
         pieces = cut(request, split, size)
         try:
-            await self._serve_pieces(serve, context, pieces, size, gathered)
+            await self._serve_pieces(serve, context, pieces, size, gathered, meter)
         except (Exception, asyncio.CancelledError):
             # The rest is freed in slices, too: that takes as long as creating it.
             await in_slices(self._runtime, _discard_pieces(pieces))
@@ -118,6 +147,7 @@ class LargeRequests:
         pieces: Iterator[Any],
         size: _PieceSize,
         gathered: Gathered,
+        meter: Meter | None,
     ) -> None:
         pace = Pace(self._runtime)
         while True:
@@ -130,7 +160,10 @@ class LargeRequests:
                     return
                 started_s = self._runtime.clock.now()
                 result = serve(context, piece)
-                size.took(self._runtime.clock.now() - started_s)
+                took_s = self._runtime.clock.now() - started_s
+                size.took(took_s)
+                if meter is not None:
+                    meter.spent_s += took_s
             answer = await self._answer(result)
             with BURST:
                 gathered.add(answer)

@@ -397,6 +397,8 @@ class Gathered:
         for field in answer.FIELDS:
             if field.name in ("error_code", "error_message") and not getattr(total, field.name):
                 setattr(total, field.name, getattr(answer, field.name))
+            if field.name == "throttle_time_ms":
+                total.throttle_time_ms = max(total.throttle_time_ms, answer.throttle_time_ms)
             if field.name == "node_endpoints":
                 told = {endpoint.node_id for endpoint in total.node_endpoints}
                 total.node_endpoints += [e for e in answer.node_endpoints if e.node_id not in told]

@@ -7,6 +7,8 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from ottla.broker.quotas.client_quotas import ClientQuotas
+from ottla.broker.quotas.settings import QuotaWindows
 from ottla.broker.server.caller import NO_CONNECTION, PLAINTEXT, Caller
 from ottla.broker.server.connections.connection import Connection
 from ottla.broker.server.connections.limits import ConnectionLimits, total_within
@@ -79,6 +81,9 @@ class Server:
         self._security_of = security_of
         self.dispatchers = {kind: Dispatcher(kind) for kind in (BROKERS, CONTROLLERS)}
         self.large_requests = LargeRequests(runtime)
+        self.quotas = ClientQuotas(QuotaWindows.of_clients(config), runtime.clock.now)
+        """Of this broker's clients."""
+        self._no_quotas = ClientQuotas(QuotaWindows.of_clients(config), runtime.clock.now)
         self.receive_view = memoryview(bytearray(RECEIVE_BUFFER_BYTES))
         """Shared by all connections: the bytes of a read are served before the next read."""
         self.request_bytes_max: int = config["socket.request.max.bytes"]
@@ -98,6 +103,10 @@ class Server:
         self._busy_is_scheduled = False
         self._accept_paused = False
         self._idle_timer: Timer | None = None
+
+    def quotas_of(self, kind: str) -> ClientQuotas:
+        """Return the quotas for connections of a kind of listener: none on those of controllers."""
+        return self.quotas if kind == BROKERS else self._no_quotas
 
     def configure(self, config: BrokerConfig) -> None:
         """Apply settings that may change at run time; existing connections stay."""

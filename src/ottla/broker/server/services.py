@@ -16,6 +16,7 @@ if TYPE_CHECKING:
     from ottla.broker.membership.controller_requests import ControllerRequests
     from ottla.broker.metadata.image import Endpoint
     from ottla.broker.metadata.log import MetadataLog
+    from ottla.broker.quotas.client_quotas import ClientQuotas
     from ottla.broker.replication.replica_manager import ReplicaManager
     from ottla.broker.server.authorizer import Authorizer
     from ottla.broker.server.batch_opener import BatchOpener
@@ -69,3 +70,4 @@ class BrokerServices(NodeServices):
     opener: BatchOpener
     fetch_sessions: FetchSessionCache
     replica_sessions: ReplicaSessionCache
+    quotas: ClientQuotas

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any, Final
 from ottla.runtime.disk import FileSlice
 
 if TYPE_CHECKING:
+    from ottla.broker.server.connections.meter import Meter
     from ottla.broker.server.dispatch import Route
     from ottla.broker.server.pending import Pending
 
@@ -20,9 +21,17 @@ HELD_ANSWER_BYTES_MAX: Final = 256 * 1024
 class Slot:
     """The place of one answer in the order of answers."""
 
-    __slots__ = ("chunks", "correlation_id", "pending", "ready", "route")
+    __slots__ = ("chunks", "correlation_id", "meter", "pending", "ready", "route")
 
-    def __init__(self, route: Route, correlation_id: int, pending: Pending | None) -> None:
+    def __init__(
+        self,
+        route: Route,
+        correlation_id: int,
+        pending: Pending | None,
+        meter: Meter | None = None,
+    ) -> None:
+        """`meter`: if the client has quotas, what the request is charged by."""
+        self.meter = meter
         self.route = route
         self.correlation_id = correlation_id
         self.pending = pending

@@ -20,6 +20,7 @@ from ottla.broker.server.connections.frames import (
     PartialFrame,
     bad_size,
 )
+from ottla.broker.server.connections.meter import Mute, meter_of
 from ottla.broker.server.connections.outgoing import Outgoing
 from ottla.broker.server.context import RequestContext
 from ottla.broker.server.contract import CannotTell
@@ -33,6 +34,7 @@ from ottla.protocol.wire import skip_tags
 
 if TYPE_CHECKING:
     from ottla.broker.server.caller import Caller
+    from ottla.broker.server.connections.meter import Meter
     from ottla.broker.server.context import NodeContext
     from ottla.broker.server.dispatch import Dispatcher, Route
     from ottla.broker.server.server import Server
@@ -61,6 +63,7 @@ class Connection:
         "_outgoing",
         "_owed",
         "_partial",
+        "_quotas",
         "_reading",
         "_recv_into",
         "_routes",
@@ -89,6 +92,7 @@ class Connection:
         self._dispatcher = dispatcher
         self._services = services
         self._routes = dispatcher.routes
+        self._quotas = server.quotas_of(dispatcher.kind)
         self.caller = caller
         """The sender of the requests, as far as it is known."""
         self.last_active = server.runtime.clock.now()
@@ -251,37 +255,51 @@ class Connection:
         context = RequestContext(
             api_key, version, client_id, self.caller, self._services, correlation_id
         )
+        meter = None
+        if self._quotas.is_active:
+            meter = meter_of(self._quotas, context, len(frame))
         if len(frame) > AT_ONCE_BYTES_MAX:
-            self._serve_large(route, correlation_id, context, frame, position)
+            self._serve_large(route, correlation_id, context, frame, position, meter)
             return
         try:
             request = route.decode(frame, position, AT_ONCE_ELEMENTS_MAX)[0]
         except TooManyElements as error:
             if route.elements_max <= AT_ONCE_ELEMENTS_MAX:
                 raise BadFrame(f"a request that names too much ({error})") from None
-            self._serve_large(route, correlation_id, context, frame, position)
+            self._serve_large(route, correlation_id, context, frame, position, meter)
             return
         except MalformedMessage as error:
             raise BadFrame(f"a request that cannot be decoded ({error})") from None
+        if meter is not None and route.is_exempt(context, request):
+            meter = None
         try:
             if route.weighed_above is not None and weight_of(request) - 1 > route.weighed_above:
-                work = self._server.large_requests.serve(route, context, request)
-                self._await(route, correlation_id, ClientTask(work))
+                work = self._server.large_requests.serve(route, context, request, meter)
+                self._await(route, correlation_id, ClientTask(work), meter)
                 return
             result = route.handle(context, request)
             if type(result) is not route.response_class:
                 if result is not None:
-                    self._await(route, correlation_id, result)
+                    if meter is not None:
+                        meter.interrupt()
+                    self._await(route, correlation_id, result, meter)
+                elif meter is not None:
+                    meter.settle_at_once(None)
+                    self._mute(route, meter)
                 return
+            if meter is not None:
+                meter.settle_at_once(result)
             try:
                 chunks = route.encode(result, AT_ONCE_ELEMENTS_MAX)
             except TooManyElements:
                 work = self._server.large_requests.encode(route, result)
-                self._await(route, correlation_id, ClientTask(work))
+                self._await(route, correlation_id, ClientTask(work), meter)
                 return
             self._answer(route, correlation_id, chunks)
+            if meter is not None:
+                self._mute(route, meter)
         except Exception as error:  # a handler must never take the broker down
-            self._fail(route, correlation_id, error)
+            self._fail(route, correlation_id, error, meter)
 
     def _serve_large(
         self,
@@ -290,13 +308,14 @@ class Connection:
         context: NodeContext,
         frame: memoryview,
         position: int,
+        meter: Meter | None,
     ) -> None:
         server = self._server
         if frame.obj is server.receive_view.obj:
             # the shared buffer is reused before this request is done
             frame = memoryview(bytearray(frame))
-        work = server.large_requests.serve_frame(route, context, frame, position)
-        self._await(route, correlation_id, ClientTask(work))
+        work = server.large_requests.serve_frame(route, context, frame, position, meter)
+        self._await(route, correlation_id, ClientTask(work), meter)
 
     def _answer(self, route: Route, correlation_id: int, chunks: list[Any]) -> None:
         if self._slots:
@@ -309,10 +328,14 @@ class Connection:
             self._outgoing.add(correlation_id, chunks, route.response_is_flexible)
 
     def _await(
-        self, route: Route, correlation_id: int, result: Pending | Coroutine[Any, Any, Any]
+        self,
+        route: Route,
+        correlation_id: int,
+        result: Pending | Coroutine[Any, Any, Any],
+        meter: Meter | None,
     ) -> None:
         pending = result if isinstance(result, Pending) else PendingTask(result)
-        slot = Slot(route, correlation_id, pending)
+        slot = Slot(route, correlation_id, pending, meter)
         self._slots.append(slot)
         self._waits_for_answer = (
             self._waits_for_answer or pending.holds_connection or self._owed.is_full
@@ -324,6 +347,9 @@ class Connection:
         slot.pending = None
         if self._closed:
             return
+        meter = slot.meter
+        if meter is not None and not isinstance(response, Exception):
+            meter.settle(response)
         if isinstance(response, Exception):
             self._fail_slot(slot, response)
             if self._closed:
@@ -340,7 +366,23 @@ class Connection:
                 self._fail_slot(slot, error)
                 if self._closed:
                     return
+        if meter is not None:
+            self._mute(slot.route, meter)
         self._drain()
+
+    def _mute(self, route: Route, meter: Meter) -> None:
+        """Serve no further request of this connection for the throttle time of this one."""
+        if meter.throttle_ms <= 0 or self._closed:
+            return
+        mute = Mute(self._server.runtime, meter.throttle_ms)
+        slot = Slot(route, 0, mute)
+        self._slots.append(slot)
+        self._waits_for_answer = True
+        mute.when_resolved(lambda _: self._unmute(slot))
+
+    def _unmute(self, slot: Slot) -> None:
+        self.last_active = self._server.runtime.clock.now()  # the client could not do anything
+        self._resolved(slot, None)
 
     def _encode_later(self, slot: Slot, response: Any) -> None:
         slot.ready = False
@@ -363,7 +405,9 @@ class Connection:
 
     # --- failures -------------------------------------------------------------------------------
 
-    def _fail(self, route: Route, correlation_id: int, error: Exception) -> None:
+    def _fail(
+        self, route: Route, correlation_id: int, error: Exception, meter: Meter | None
+    ) -> None:
         if isinstance(error, CannotTell):
             self.close(str(error))
             return
@@ -371,7 +415,11 @@ class Connection:
         if response is None:
             self.close(f"{route.name} failed")
         else:
+            if meter is not None:
+                meter.settle_at_once(response)
             self._answer(route, correlation_id, route.encode(response))
+            if meter is not None:
+                self._mute(route, meter)
 
     def _fail_slot(self, slot: Slot, error: Exception) -> None:
         if isinstance(error, (Undecodable, TooManyElements)):
@@ -384,6 +432,8 @@ class Connection:
         if response is None:
             self.close(f"{slot.route.name} failed")
         else:
+            if slot.meter is not None:
+                slot.meter.settle(response)
             self._owed.keep(slot, slot.route.encode(response))
 
     def _error_response(self, route: Route, error: Exception) -> Any:

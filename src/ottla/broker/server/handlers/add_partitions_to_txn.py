@@ -146,4 +146,6 @@ def _for_client(response: AddPartitionsToTxnResponse, version: int) -> AddPartit
     return AddPartitionsToTxnResponse(results_by_topic_v3_and_below=topics)
 
 
-HANDLER = Handler(on_broker=handle)
+HANDLER = Handler(
+    on_broker=handle, is_exempt=lambda context, request: context.api_version >= BROKERS_FROM
+)

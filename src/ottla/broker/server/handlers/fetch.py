@@ -27,6 +27,7 @@ from ottla.runtime.pace import in_slices
 from ottla.security.rights import Operation, ResourceType
 
 if TYPE_CHECKING:
+    from ottla.broker.quotas.budget import Budget
     from ottla.broker.replication.partition import Partition
     from ottla.broker.server.context import BrokerContext
     from ottla.broker.storage.segments.transaction_index import (
@@ -38,6 +39,10 @@ READ_COMMITTED: Final = 1
 AT_ONCE_PARTITIONS_MAX: Final = 250
 """The most partitions that are read in one turn; more are read in slices."""
 READS_BETWEEN_CLOCK_LOOKS: Final = 16
+RESPONSE_BYTES: Final = 20
+PARTITION_BYTES: Final = 50
+"""What quotas count for a response and for each of its partitions, beside the records: about the
+size that they have when they are encoded, which happens later."""
 _FOLLOWERS_FROM: Final = 11
 """The first version whose consumers may read from followers."""
 _LEADERS_TOLD_FROM: Final = 16
@@ -80,12 +85,14 @@ class FetchRun:
 
     __slots__ = (
         "_answers",
+        "_budget",
         "_committed",
         "_context",
         "_epoch",
         "_full",
         "_hurry",
         "_left",
+        "_min_bytes",
         "_request",
         "_session",
         "_size",
@@ -110,6 +117,11 @@ class FetchRun:
         self._full = full
         self._epoch = session.epoch
         self._committed = request.isolation_level == READ_COMMITTED
+        self._min_bytes = request.min_bytes
+        self._budget = _budget_of(context)
+        if self._budget is not None:
+            # To wait for more than may be sent would be to wait until the time is up.
+            self._min_bytes = min(self._min_bytes, self._budget.at_once_max)
         self._answers: list[tuple[FetchPartition, PartitionData]] = []
         self._hurry = False
         """True if an answer, such as an error, must be sent without waiting."""
@@ -171,7 +183,7 @@ class FetchRun:
         return (
             self._hurry
             or request.max_wait_ms <= 0
-            or self._size >= request.min_bytes
+            or self._size >= self._min_bytes
             or not self._wanted
         )
 
@@ -180,7 +192,7 @@ class FetchRun:
         return DelayedFetch(
             self._context.services.runtime,
             self._waits_for(),
-            request.min_bytes - self._size,
+            self._min_bytes - self._size,
             request.max_wait_ms,
             answer,
             committed=self._committed,
@@ -227,6 +239,8 @@ class FetchRun:
     def _begin(self) -> None:
         bytes_max = self._context.services.live_config.fetch_bytes_max
         self._left = min(self._request.max_bytes, bytes_max)
+        if self._budget is not None:
+            self._left = min(self._left, self._budget.at_once_max)
         self._size = 0
         self._answers = []
         self._hurry = False
@@ -320,6 +334,10 @@ class FetchRun:
     # --- the answer -----------------------------------------------------------------------------
 
     def _respond(self) -> FetchResponse:
+        if self._budget is not None:
+            throttle_ms = self._charge(self._budget)
+            if throttle_ms:
+                return self._throttled(throttle_ms)
         session = self._session
         by_topic: dict[str | bytes, FetchableTopicResponse] = {}
         leaders: list[int] | None = None
@@ -349,6 +367,24 @@ class FetchRun:
             ]
         return response
 
+    def _charge(self, budget: Budget) -> int:
+        """Charge the response; return for how long to send none."""
+        now_s = self._context.services.runtime.clock.now()
+        size = RESPONSE_BYTES + PARTITION_BYTES * len(self._answers) + self._size
+        throttle_ms = budget.charge(size, now_s)
+        if throttle_ms:
+            budget.note(-size, now_s)  # it is not sent
+            budget.throttled += 1
+        return throttle_ms
+
+    def _throttled(self, throttle_ms: int) -> FetchResponse:
+        """Return an empty response. A session goes on; a new one does not begin."""
+        session_id = self._session.id
+        if self._full and session_id != NO_SESSION:
+            self._context.services.fetch_sessions.close(session_id)
+            session_id = NO_SESSION
+        return FetchResponse(throttle_time_ms=throttle_ms, session_id=session_id)
+
     def _tell_leader(
         self, wanted: FetchPartition, answer: PartitionData, leaders: list[int]
     ) -> None:
@@ -360,10 +396,22 @@ class FetchRun:
             leaders.append(partition.leader)
 
 
+def _budget_of(context: BrokerContext) -> Budget | None:
+    quotas = context.services.quotas
+    if not quotas.is_active:
+        return None
+    allowance = quotas.allowance(context.caller.principal.name, context.client_id or "")
+    return None if allowance is None else allowance.fetched
+
+
 def _aborted(transaction: IndexedTransaction) -> AbortedTransaction:
     return AbortedTransaction(
         producer_id=transaction.producer_id, first_offset=transaction.first_offset
     )
 
 
-HANDLER = Handler(on_broker=handle, on_controller=fetch_metadata.handle)
+def _is_of_replica(context: BrokerContext, request: FetchRequest) -> bool:
+    return _replica_fetch.replica_of(request, context.api_version)[0] >= 0
+
+
+HANDLER = Handler(on_broker=handle, on_controller=fetch_metadata.handle, is_exempt=_is_of_replica)

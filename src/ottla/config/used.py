@@ -22,6 +22,7 @@ USED: Final = frozenset(
         "compression.zstd.level",
         "connection.failed.authentication.delay.ms",
         "connections.max.idle.ms",
+        "connections.max.reauth.ms",
         "controller.listener.names",
         "controller.quorum.auto.join.enable",
         "controller.quorum.bootstrap.servers",

@@ -23,6 +23,8 @@ from ottla.security.principal import ANONYMOUS
 if TYPE_CHECKING:
     from ottla.broker.server.connections.handshakes import Handshakes
     from ottla.broker.server.services import NodeServices
+    from ottla.broker.server.sign_in.conversation import SignedIn
+    from ottla.broker.server.sign_in.session import Session
     from ottla.broker.server.sign_in.sign_ins import ListenerSasl, SignIns
     from ottla.config.broker import BrokerConfig
     from ottla.config.listeners import Listener as ListenerConfig
@@ -234,15 +236,28 @@ class Server:
         if entrance.sasl is None:
             self._connect(socket, caller, kind)
             return
+        sasl = entrance.sasl
         self._sign_ins_of(kind).begin(
             socket,
-            entrance.sasl,
+            sasl,
             caller,
             self.dispatchers[kind],
             self._served[kind].services,
-            lambda socket, signed_in: self._connect(socket, signed_in, kind),
+            lambda socket, caller, result: self._signed_in(socket, caller, kind, sasl, result),
             lambda: self._left(kind, caller.host),
         )
+
+    def _signed_in(
+        self, socket: Socket, caller: Caller, kind: str, sasl: ListenerSasl, result: SignedIn
+    ) -> None:
+        session = None
+        if result.lifetime_ms is not None:
+            from ottla.broker.server.sign_in.session import Session
+
+            services = self._served[kind].services
+            sign_ins = self._sign_ins_of(kind)
+            session = Session(self.dispatchers[kind], sign_ins, sasl, services, result)
+        self._connect(socket, caller, kind, session)
 
     def _sign_ins_of(self, kind: str) -> SignIns:
         if kind not in self._sign_ins:
@@ -254,9 +269,11 @@ class Server:
     def _next_id(self) -> int:
         return next(self._connection_ids)
 
-    def _connect(self, socket: Socket, caller: Caller, kind: str) -> None:
+    def _connect(
+        self, socket: Socket, caller: Caller, kind: str, session: Session | None = None
+    ) -> None:
         services = self._served[kind].services
-        connection = Connection(socket, caller, self.dispatchers[kind], services, self)
+        connection = Connection(socket, caller, self.dispatchers[kind], services, self, session)
         self._connections[connection] = None
 
     def forget(self, connection: Connection) -> None:

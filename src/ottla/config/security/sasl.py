@@ -16,6 +16,7 @@ _PLAIN_MODULE: Final = "org.apache.kafka.common.security.plain.PlainLoginModule"
 _SCRAM_MODULE: Final = "org.apache.kafka.common.security.scram.ScramLoginModule"
 _USER_PREFIX: Final = "user_"
 _JAAS: Final = "sasl.jaas.config"
+_REAUTH: Final = "connections.max.reauth.ms"
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,6 +35,8 @@ class SaslSettings:
     plain_users: Mapping[str, str] = field(repr=False)
     """User -> password, for PLAIN."""
     receive_bytes_max: int
+    reauth_ms: Mapping[str, int] = field(default_factory=dict)
+    """Mechanism -> how long a client may stay signed in without signing in again; 0 for ever."""
 
 
 def sasl_settings(keys: ListenerKeys) -> SaslSettings:
@@ -55,7 +58,11 @@ def sasl_settings(keys: ListenerKeys) -> SaslSettings:
             problems += (one for one in error.problems if isinstance(one, Problem))
     if problems:
         raise ConfigError(problems)
-    return SaslSettings(mechanisms, users, keys["sasl.server.max.receive.size"])
+    reauth_ms = {}
+    for name in mechanisms:
+        own = keys.of_mechanism(name, _REAUTH)
+        reauth_ms[name] = keys[_REAUTH] if own is None else own
+    return SaslSettings(mechanisms, users, keys["sasl.server.max.receive.size"], reauth_ms)
 
 
 def login(keys: ListenerKeys, setting: str) -> Login:

@@ -39,6 +39,7 @@ if TYPE_CHECKING:
     from ottla.broker.server.dispatch import Dispatcher, Route
     from ottla.broker.server.server import Server
     from ottla.broker.server.services import NodeServices
+    from ottla.broker.server.sign_in.session import Session
     from ottla.runtime.network import Socket
 
 log = get_logger("ottla.network")
@@ -69,6 +70,7 @@ class Connection:
         "_routes",
         "_server",
         "_services",
+        "_session",
         "_slots",
         "_socket",
         "_turn_over",
@@ -85,13 +87,15 @@ class Connection:
         dispatcher: Dispatcher,
         services: NodeServices,
         server: Server,
+        session: Session | None = None,
     ) -> None:
         self._socket = socket
         self._recv_into = socket.recv_into
         self._server = server
-        self._dispatcher = dispatcher
+        self._session = session
+        self._dispatcher: Dispatcher | Session = dispatcher if session is None else session
         self._services = services
-        self._routes = dispatcher.routes
+        self._routes = self._dispatcher.routes
         self._quotas = server.quotas_of(dispatcher.kind)
         self.caller = caller
         """The sender of the requests, as far as it is known."""
@@ -109,6 +113,8 @@ class Connection:
         self._turn_over = False
         self._closed = False
         self._reading = False
+        if session is not None:
+            session.begin(self)
         self._resume_reading()
 
     @property
@@ -468,6 +474,8 @@ class Connection:
         self._owed.abandon()
         self._out.clear()
         self._partial = self._backlog = None
+        if self._session is not None:
+            self._session.close()
         self._socket.close()
         self._server.forget(self)
 

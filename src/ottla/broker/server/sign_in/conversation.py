@@ -6,12 +6,15 @@
 
 After SaslHandshake version 0 the client sends its tokens raw, without a request around them.
 Whatever else arrives ends the sign-in. The machine is pure: requests and tokens in, answers out.
+
+A client may have to sign in again before its session ends (KIP-368), with the same mechanism and as
+the same principal. It then begins with SaslHandshake.
 """
 
 from __future__ import annotations
 
 from enum import Enum
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from ottla.broker.server.sign_in.mechanisms import InvalidCredentials, Refused
 from ottla.protocol.apis import ApiKey
@@ -24,7 +27,7 @@ from ottla.protocol.messages.sasl_handshake import SaslHandshakeRequest, SaslHan
 from ottla.security.principal import USER_TYPE, KafkaPrincipal
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Mapping, Sequence
 
     from ottla.broker.server.sign_in.mechanisms import BeginMechanism, ServerMechanism
 
@@ -37,6 +40,7 @@ class Stage(Enum):
     VERSIONS_OR_HANDSHAKE = "ApiVersions or SaslHandshake"
     HANDSHAKE = "SaslHandshake"
     AUTHENTICATE = "the exchange of tokens"
+    OTHER_MECHANISM = "nothing: another mechanism was asked for than before"
     COMPLETE = "done"
 
 
@@ -59,14 +63,34 @@ class OutOfOrder(SignInFailed):
         self.error = KafkaError(ErrorCode.ILLEGAL_SASL_STATE, message) if answered else None
 
 
+class SignedIn(NamedTuple):
+    """What a sign-in came to."""
+
+    mechanism: str
+    principal: KafkaPrincipal
+    lifetime_ms: int | None
+    """How long it is good for; None for as long as the connection."""
+
+
 class Conversation:
-    def __init__(self, mechanisms: Sequence[str], begin: BeginMechanism) -> None:
+    def __init__(
+        self,
+        mechanisms: Sequence[str],
+        begin: BeginMechanism,
+        reauth_ms: Mapping[str, int],
+        before: SignedIn | None = None,
+    ) -> None:
+        """`before`: who the client is already, if it signs in again."""
         self._enabled = mechanisms
         self._begin = begin
+        self._reauth_ms = reauth_ms
+        self._before = before
         self._exchange: ServerMechanism | None = None
         self._is_framed = False
         self.stage = Stage.FIRST
         self.mechanism = ""
+        self.result: SignedIn | None = None
+        """Set when it is complete."""
 
     @property
     def takes_raw_token(self) -> bool:
@@ -77,11 +101,6 @@ class Conversation:
     def user(self) -> str:
         """Who the client says it is; empty before it does."""
         return self._exchange.user if self._exchange is not None else ""
-
-    @property
-    def principal(self) -> KafkaPrincipal:
-        assert self.stage is Stage.COMPLETE
-        return KafkaPrincipal(USER_TYPE, self.user)
 
     def unreadable(self, reason: str) -> SignInFailed:
         """Return the failure of a frame that is no request."""
@@ -95,6 +114,11 @@ class Conversation:
 
     def expect(self, key: ApiKey) -> None:
         """Raise `SignInFailed` if a request of this API may not come now."""
+        if self.stage is Stage.OTHER_MECHANISM and self._before is not None:
+            raise SignInFailed(
+                f"SASL mechanism '{self.mechanism}' requested by client is not supported for "
+                f"re-authentication of mechanism '{self._before.mechanism}'"
+            )
         if self.stage is Stage.AUTHENTICATE:
             if key is not ApiKey.SASL_AUTHENTICATE:
                 raise OutOfOrder(key, "authentication", answered=True)
@@ -120,39 +144,68 @@ class Conversation:
             raise SignInFailed(f"Unsupported SASL mechanism {shown}", response)
         self._is_framed = version >= FRAMED_FROM
         self.mechanism = request.mechanism
-        self._exchange = self._begin(request.mechanism)
-        self.stage = Stage.AUTHENTICATE
+        if self._before is not None and request.mechanism != self._before.mechanism:
+            self.stage = Stage.OTHER_MECHANISM
+        else:
+            self._exchange = self._begin(request.mechanism)
+            self.stage = Stage.AUTHENTICATE
         return SaslHandshakeResponse(mechanisms=mechanisms)
 
-    def authenticate(self, request: SaslAuthenticateRequest) -> SaslAuthenticateResponse:
+    def authenticate(
+        self, request: SaslAuthenticateRequest, wall_ms: int
+    ) -> SaslAuthenticateResponse:
         try:
-            token = self._evaluate(request.auth_bytes)
+            token = self._evaluate(request.auth_bytes, wall_ms)
         except Refused as error:
             raise SignInFailed(str(error), _failure(str(error))) from None
         except InvalidCredentials as error:
+            during = "authentication" if self._before is None else "re-authentication"
             told = (
-                "Authentication failed during authentication due to invalid credentials with SASL "
+                f"Authentication failed during {during} due to invalid credentials with SASL "
                 f"mechanism {self.mechanism}"
             )
             raise SignInFailed(f"{told} ({error})", _failure(told)) from None
-        return SaslAuthenticateResponse(auth_bytes=token)
+        lifetime_ms = self.result.lifetime_ms or 0 if self.result is not None else 0
+        return SaslAuthenticateResponse(
+            error_message=None, auth_bytes=token, session_lifetime_ms=lifetime_ms
+        )
 
-    def raw_token(self, token: bytes) -> bytes:
+    def raw_token(self, token: bytes, wall_ms: int) -> bytes:
         """Return the answer to a token that came without a request around it."""
         try:
-            return self._evaluate(token)
+            return self._evaluate(token, wall_ms)
         except Refused as error:
             raise SignInFailed(str(error)) from None
         except InvalidCredentials as error:
             raise SignInFailed(str(error), at_once=True) from None
 
-    def _evaluate(self, token: bytes) -> bytes:
+    def _evaluate(self, token: bytes, wall_ms: int) -> bytes:
         exchange = self._exchange
         assert exchange is not None
         answer = exchange.evaluate(token)
         if exchange.is_complete:
+            principal = KafkaPrincipal(USER_TYPE, exchange.user)
+            if self._before is not None:
+                _check_unchanged(self._before.principal, principal)
+            self.result = SignedIn(self.mechanism, principal, self._lifetime_ms(exchange, wall_ms))
             self.stage = Stage.COMPLETE
         return answer
+
+    def _lifetime_ms(self, exchange: ServerMechanism, wall_ms: int) -> int | None:
+        limits = []
+        if (reauth_ms := self._reauth_ms.get(self.mechanism, 0)) > 0:
+            limits.append(reauth_ms)
+        if exchange.expires_at_ms is not None:
+            limits.append(max(0, exchange.expires_at_ms - wall_ms))
+        return min(limits, default=None)
+
+
+def _check_unchanged(before: KafkaPrincipal, now: KafkaPrincipal) -> None:
+    if before != now:
+        raise Refused(
+            "Cannot change principals during re-authentication from "
+            f"{before.type}.{before.name}: {now.type}.{now.name}"
+        )
 
 
 def _failure(message: str) -> SaslAuthenticateResponse:

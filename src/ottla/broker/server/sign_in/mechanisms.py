@@ -19,6 +19,8 @@ class ServerMechanism(Protocol):
     user: str
     """Who the client says it is; true once the exchange is complete."""
     is_complete: bool
+    expires_at_ms: int | None
+    """When what the client showed becomes invalid; None for never."""
 
     def evaluate(self, token: bytes) -> bytes:
         """Take the client's next token and return the broker's. Raises `Refused` or

@@ -26,6 +26,8 @@ class PlainUsers:
 
 
 class PlainServer:
+    expires_at_ms: int | None = None
+
     def __init__(self, users: PlainUsers) -> None:
         self._users = users
         self.user = ""

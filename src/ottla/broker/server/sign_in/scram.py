@@ -84,6 +84,8 @@ def _first_of_each_mechanism(
 
 
 class ScramServer:
+    expires_at_ms: int | None = None
+
     def __init__(
         self,
         scram: ScramHash,

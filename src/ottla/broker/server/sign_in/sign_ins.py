@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from base64 import b64encode
 from collections.abc import Callable
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, TypeAlias
 
 from ottla.broker.server.caller import Caller
 from ottla.broker.server.connections.failure_log import FailureLog
@@ -20,8 +20,8 @@ from ottla.broker.server.pieces import AT_ONCE_ELEMENTS_MAX
 from ottla.broker.server.sign_in.conversation import (
     Conversation,
     OutOfOrder,
+    SignedIn,
     SignInFailed,
-    Stage,
 )
 from ottla.broker.server.sign_in.plain import PlainServer, PlainUsers
 from ottla.broker.server.sign_in.scram import NONCE_BYTES, ScramServer, ScramUsers
@@ -46,6 +46,8 @@ SIGN_INS_MAX: Final = 1_000
 FRAMES_PER_WAKEUP_MAX: Final = 4
 USER_SHOWN_MAX: Final = 100
 _SECRET_BYTES: Final = 32
+
+Finished: TypeAlias = "Callable[[Socket, Caller, SignedIn], object]"
 
 
 class ListenerSasl:
@@ -74,11 +76,10 @@ class SignIns:
         caller: Caller,
         dispatcher: Dispatcher,
         services: NodeServices,
-        finished: Callable[[Socket, Caller], object],
+        finished: Finished,
         failed: Callable[[], object],
     ) -> None:
-        """Let the client sign in, then call one of the two: `finished` with who it is. The socket
-        is closed on a failure."""
+        """Let the client sign in, then call one of the two. The socket is closed on a failure."""
         if len(self._pending) >= SIGN_INS_MAX:
             oldest = next(iter(self._pending))
             oldest.give_up(f"{SIGN_INS_MAX} later clients are signing in, too")
@@ -98,11 +99,18 @@ class SignIns:
     def ended(self, sign_in: SignIn) -> None:
         self._pending.pop(sign_in, None)
 
-    def log_failure(self, sign_in: SignIn, reason: str) -> None:
-        fields = {"user": sign_in.user[:USER_SHOWN_MAX]} if sign_in.user else {}
-        if sign_in.mechanism:
-            fields["mechanism"] = sign_in.mechanism
-        self._log.add(reason, peer=sign_in.peer, listener=sign_in.listener.name, **fields)
+    def log_failure(
+        self, conversation: Conversation, caller: Caller, reason: str, *, again: bool = False
+    ) -> None:
+        fields: dict[str, Any] = {"peer": (caller.host, caller.port)}
+        fields["listener"] = caller.listener_name
+        if conversation.user:
+            fields["user"] = conversation.user[:USER_SHOWN_MAX]
+        if conversation.mechanism:
+            fields["mechanism"] = conversation.mechanism
+        if again:
+            fields["signed_in_as"] = str(caller.principal)
+        self._log.add(reason, **fields)
 
     def close(self, listener_name: str | None = None) -> None:
         """End the sign-ins of a listener, or all of them."""
@@ -139,7 +147,7 @@ class SignIn:
         caller: Caller,
         dispatcher: Dispatcher,
         services: NodeServices,
-        finished: Callable[[Socket, Caller], object],
+        finished: Finished,
         failed: Callable[[], object],
     ) -> None:
         self.listener = listener
@@ -153,24 +161,13 @@ class SignIn:
         self._conversation = Conversation(
             listener.settings.mechanisms,
             lambda name: sign_ins.mechanism(name, listener, services),
+            listener.settings.reauth_ms,
         )
         self._frame = SmallFrame(listener.settings.receive_bytes_max)
         self._outgoing = Outgoing(socket, lambda path, error: None)
         self._is_ending = False
         self._timer = sign_ins.runtime.call_later(SIGN_IN_TIMEOUT_S, self._time_out)
         socket.on_readable(self._readable)
-
-    @property
-    def peer(self) -> tuple[str, int]:
-        return self._caller.host, self._caller.port
-
-    @property
-    def user(self) -> str:
-        return self._conversation.user
-
-    @property
-    def mechanism(self) -> str:
-        return self._conversation.mechanism
 
     # --- bytes in -------------------------------------------------------------------------------
 
@@ -207,7 +204,7 @@ class SignIn:
     def _take(self, frame: bytes) -> None:
         try:
             if self._conversation.takes_raw_token:
-                self._send_raw(self._conversation.raw_token(frame))
+                self._send_raw(self._conversation.raw_token(frame, self._wall_ms()))
             else:
                 self._serve(frame)
         except SignInFailed as error:
@@ -240,6 +237,9 @@ class SignIn:
             raise
         self._add(route, header, response)
 
+    def _wall_ms(self) -> int:
+        return self._sign_ins.runtime.clock.wall_ms()
+
     def _decoded(self, route: Route, frame: bytes, position: int) -> Any:
         try:
             return route.decode(memoryview(frame), position, AT_ONCE_ELEMENTS_MAX)[0]
@@ -251,7 +251,7 @@ class SignIn:
         if key is ApiKey.SASL_HANDSHAKE:
             return conversation.handshake(request, header.api_version)
         if key is ApiKey.SASL_AUTHENTICATE:
-            return conversation.authenticate(request)
+            return conversation.authenticate(request, self._wall_ms())
         context = RequestContext(
             header.api_key, header.api_version, header.client_id, self._caller, self._services
         )
@@ -289,30 +289,30 @@ class SignIn:
         socket.on_writable(None)
         if self._is_ending:
             self._close()
-        elif self._conversation.stage is Stage.COMPLETE:
-            self._finish(socket)
+        elif (result := self._conversation.result) is not None:
+            self._finish(socket, result)
         else:
             socket.on_readable(self._readable)
 
     # --- the end --------------------------------------------------------------------------------
 
-    def _finish(self, socket: Socket) -> None:
+    def _finish(self, socket: Socket, result: SignedIn) -> None:
         self._end()
         socket.on_readable(None)
         was = self._caller
         caller = Caller(
-            self._conversation.principal,
+            result.principal,
             (was.host, was.port),
             was.listener_name,
             security_protocol=was.security_protocol,
             connection_id=was.connection_id,
         )
         caller.software = was.software
-        self._finished(socket, caller)
+        self._finished(socket, caller, result)
 
     def _fail(self, error: SignInFailed) -> None:
         """End a sign-in that the client got wrong."""
-        self._sign_ins.log_failure(self, str(error))
+        self._log(str(error))
         if error.at_once or self._socket is None:
             self._close()
             return
@@ -331,8 +331,11 @@ class SignIn:
         """End a sign-in that comes to nothing: the client is told nothing."""
         if self._socket is not None:
             if not self._is_ending:
-                self._sign_ins.log_failure(self, reason)
+                self._log(reason)
             self._close()
+
+    def _log(self, reason: str) -> None:
+        self._sign_ins.log_failure(self._conversation, self._caller, reason)
 
     def _time_out(self) -> None:
         self.give_up(f"not complete within {SIGN_IN_TIMEOUT_S:.0f} s")

@@ -36,6 +36,7 @@ STORMS: dict[str, dict[str, Any]] = {
     "forgotten_abort": {"storm": CALM},
     "fenced_end": {"nodes": 3, "hasty": True, "storm": FAIR},
     "void_note": {"nodes": 3, "hasty": True, "storm": FAIR},
+    "lost_principal": {"nodes": 3, "guarded": True, "storm": CALM},
 }
 """What each bug has to fear."""
 
@@ -45,7 +46,7 @@ def main(bug: str, seeds: int) -> None:
     importlib.import_module(f"planted_{bug}").plant(pytest.MonkeyPatch())
     for seed in range(1, seeds + 1):
         try:
-            play(seed, **{"hasty": False, **STORMS[bug]})
+            play(seed, **{"hasty": False, "guarded": False, **STORMS[bug]})
         except Violation as found:
             print(f"seed {seed}: {found}")
             return

@@ -1,4 +1,4 @@
-"""Proof that the simulation can fail: each of eleven planted bugs is found within a few seeds."""
+"""Proof that the simulation can fail: each of twelve planted bugs is found within a few seeds."""
 
 import os
 import re
@@ -61,6 +61,7 @@ PLAYER = Path(__file__).with_name("play_planted.py")
             "for no reason.*INVALID_TXN_STATE",
             id="does not ask again after a marker",
         ),
+        pytest.param("lost_principal", 2, "without a right to", id="takes a broker for its client"),
     ],
 )
 def test_a_planted_bug_is_found(bug: str, seeds: int, sign: str) -> None:

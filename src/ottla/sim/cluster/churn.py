@@ -12,6 +12,7 @@ from ottla.client.admin.topics import NewTopic
 from ottla.client.network.leaders import all_or_raise
 from ottla.client.values import TopicPartition
 from ottla.protocol.errors import ErrorCode, KafkaError
+from ottla.sim.cluster.rights import ADMIN
 from ottla.sim.cluster.work import Client, Work
 from ottla.sim.runtime import SimRuntime
 
@@ -22,6 +23,8 @@ PREFIX = "churn-"
 
 class Churn(Client):
     """Creates and deletes topics of its own; moves and reconfigures those that hold the history."""
+
+    USER = ADMIN
 
     def __init__(self, work: Work, runtime: SimRuntime, name: str) -> None:
         super().__init__(work, runtime, name)

@@ -9,6 +9,7 @@ from typing import Any
 
 from ottla.sim.cluster.churn import Churn
 from ottla.sim.cluster.copier import Copier
+from ottla.sim.cluster.intruder import AclChurn, Intruder
 from ottla.sim.cluster.readers import GroupMember, LoneReader
 from ottla.sim.cluster.shape import Shape
 from ottla.sim.cluster.voters.churn import VoterChurn
@@ -54,7 +55,7 @@ class Clients:
             self.names.add(client.name)
             running = runtime.run(client.run(), name=client.name)
             running.add_done_callback(self._ended)
-            writes = isinstance(client, Writer | Churn | VoterChurn)
+            writes = isinstance(client, Writer | Churn | VoterChurn | AclChurn | Intruder)
             (self._writers if writes else self._readers).append(running)
 
     def _ended(self, done: asyncio.Future[None]) -> None:
@@ -130,6 +131,9 @@ def _drawn(work: Work, shape: Shape, chance: random.Random) -> tuple[list[Make],
     if shape.hasty:
         one.append(lambda runtime: hasty_writer(work, runtime, "hasty", plain))
         two.append(lambda runtime: hasty_writer(work, runtime, "hasty-2", source))
+    if shape.guarded:
+        one.append(lambda runtime: AclChurn(work, runtime, "acl-churn"))
+        two.append(lambda runtime: Intruder(work, runtime, "intruder"))
     if shape.first_voters:
         two.append(lambda runtime: VoterChurn(work, runtime, "voter-churn"))
     return one, two

@@ -14,6 +14,7 @@ from ottla.client.errors import ClientError
 from ottla.client.network.leaders import all_or_raise
 from ottla.client.values import TopicPartition
 from ottla.protocol.errors import KafkaError
+from ottla.sim.cluster.rights import ADMIN, first_acls, sign_in
 from ottla.sim.cluster.shape import TopicShape
 from ottla.sim.cluster.voters.electorate import Electorate
 from ottla.sim.cluster.work import PATIENCE, Work, name_of
@@ -43,6 +44,7 @@ class Ending:
             "bootstrap_servers": work.shape.bootstrap,
             "runtime": runtime,
             **PATIENCE,
+            **(sign_in(ADMIN) if work.shape.guarded else {}),
         }
 
     async def within(
@@ -79,6 +81,14 @@ class Ending:
             found = await admin.list_topics(internal=True)
         if missing := [one.name for one in self._work.shape.created if one.name not in found]:
             raise NotYet(f"{missing} are missing")
+
+    async def give_rights(self) -> None:
+        """Let workers do their work, and return when the controller has said so."""
+        async with Admin(**self._options) as admin:
+            outcome = await admin.create_acls(first_acls(self._work.shape))
+            for error in outcome.values():
+                if error is not None:
+                    raise error
 
     async def everything_in_sync(self) -> None:
         """Check that every partition has a leader and all its replicas in its ISR."""

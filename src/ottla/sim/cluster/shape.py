@@ -11,6 +11,8 @@ from ottla.client.values import TopicPartition
 
 CLIENT_PORT = 9092
 CONTROLLER_PORT = 9093
+INTERNAL_PORT = 9094
+"""Brokers reach each other here, if clients have to sign in."""
 CLUSTER_ID = "c2ltdWxhdGVkLWNsdXN0ZQ"
 DATA_DIR = "/data"
 METADATA_DIR = "/data-metadata"
@@ -140,6 +142,8 @@ class Shape(Layout):
     when they need them."""
     hasty: bool = False
     """Some producers begin each transaction as soon as the last one is decided."""
+    guarded: bool = False
+    """Clients sign in, and may do what ACLs allow them."""
 
     @property
     def topics(self) -> tuple[TopicShape, ...]:
@@ -152,7 +156,12 @@ class Shape(Layout):
         return (*self.topics, *self.internal)
 
     def node_settings(self, node: NodeShape) -> dict[str, str]:
-        return {**super().node_settings(node), "broker.rack": RACKS[node.id % len(RACKS)]}
+        settings = {**super().node_settings(node), "broker.rack": RACKS[node.id % len(RACKS)]}
+        if self.guarded:
+            clients = f"PLAINTEXT://{node.host}:{CLIENT_PORT}"
+            secured = f"CLIENTS://{node.host}:{CLIENT_PORT},INTERNAL://{node.host}:{INTERNAL_PORT}"
+            settings["listeners"] = settings["listeners"].replace(clients, secured)
+        return settings
 
     def __str__(self) -> str:
         kinds = [
@@ -165,6 +174,7 @@ class Shape(Layout):
             f"nodes {' '.join(kinds)}, {self.replication} replicas, "
             f"min.insync.replicas={self.min_insync}, {flush}"
             f"{'' if self.table is None else ', compacted'}{', hasty' if self.hasty else ''}"
+            f"{', guarded' if self.guarded else ''}"
             f"{f', first voters {first}' if first else ''}"
         )
 

@@ -13,6 +13,7 @@ from ottla.client.values import AnyRecord
 from ottla.protocol.errors import KafkaError
 from ottla.sim.checker.history import History
 from ottla.sim.cluster.metadata_folders import MetadataFolders
+from ottla.sim.cluster.rights import WORKER, sign_in
 from ottla.sim.cluster.shape import Shape, TopicShape
 from ottla.sim.history import Violation
 from ottla.sim.runtime import SimRuntime
@@ -53,6 +54,10 @@ class Work:
     longest_wait_s: float = 0.0
     too_late: str | None = None
     """The first wait that was too long."""
+    refused_workers: str | None = None
+    """The first client that was refused what it may do."""
+    refusals: int = 0
+    """How often somebody without rights was refused."""
 
     def history_of(self, topic: TopicShape) -> History:
         return self.tables if topic.keys else self.history
@@ -64,6 +69,8 @@ class Work:
         kind = type(error).__name__
         if isinstance(error, KafkaError):
             kind = error.code.name
+        if self.shape.guarded and is_refusal(error) and self.refused_workers is None:
+            self.refused_workers = f"a client was refused what it may do: {error!r}"
         self.troubles[kind] = self.troubles.get(kind, 0) + 1
 
     def waited(self, client: str, what: str, since_s: float) -> None:
@@ -80,6 +87,11 @@ class Work:
             raise Violation(f"{client} was told for no reason: {error}")
 
 
+def is_refusal(error: BaseException) -> bool:
+    """True if somebody was told that he has no right to something."""
+    return "AUTHORIZATION_FAILED" in repr(error)
+
+
 def name_of(record: AnyRecord) -> str:
     """Return the name by which the history knows the record."""
     for header, name in record.headers:
@@ -92,6 +104,8 @@ class Client:
     """A client program with many lives: each ends by an error, by chance, or with the work."""
 
     LIFE_S = 15.0
+    USER = WORKER
+    """The user as whom it signs in, where clients have to."""
 
     def __init__(self, work: Work, runtime: SimRuntime, name: str) -> None:
         self.work = work
@@ -108,6 +122,7 @@ class Client:
             "client_id": self.name,
             "runtime": self.runtime,
             **PATIENCE,
+            **(sign_in(self.USER) if self.work.shape.guarded else {}),
         }
 
     def goes_on(self) -> bool:

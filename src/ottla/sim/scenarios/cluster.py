@@ -13,7 +13,7 @@ import asyncio
 from dataclasses import dataclass, field
 
 from ottla.sim.checker import anomalies, compacted_count, table_anomalies
-from ottla.sim.cluster import compaction, hasty_producers, snapshots
+from ottla.sim.cluster import compaction, hasty_producers, rights, snapshots
 from ottla.sim.cluster.clients import HOSTS, Clients
 from ottla.sim.cluster.compaction import with_compaction
 from ottla.sim.cluster.copier import GROUP
@@ -22,6 +22,7 @@ from ottla.sim.cluster.fleet import Fleet
 from ottla.sim.cluster.hasty_producers import with_hasty_producers
 from ottla.sim.cluster.invariants import Invariants
 from ottla.sim.cluster.nemesis import HARMLESS, Nemesis, Storm
+from ottla.sim.cluster.rights import with_rights
 from ottla.sim.cluster.shape import SPLIT_RATES, Shape, drawn_shape
 from ottla.sim.cluster.snapshots import with_snapshots
 from ottla.sim.cluster.voters import dynamic_quorum
@@ -55,6 +56,7 @@ class Summary:
     troubles: dict[str, int] = field(default_factory=dict)
     healed_in_s: float = 0.0
     voter_changes: int = 0
+    refusals: int = 0
     metadata_start: int = 0
     """Nodes have replaced the metadata log before this offset by a snapshot."""
 
@@ -64,9 +66,10 @@ class Summary:
         quorum = f"{self.voter_changes} changes of voters; " if self.voter_changes else ""
         if self.metadata_start:
             quorum += f"metadata from a snapshot at {self.metadata_start}; "
+        refused = f"{self.refusals} refused to an intruder; " if self.refusals else ""
         return (
             f"{self.shape}; {self.records} records sent, {self.acknowledged} acknowledged{gone}, "
-            f"{self.read} read, {self.transactions} transactions; {quorum}"
+            f"{self.read} read, {self.transactions} transactions; {quorum}{refused}"
             f"{troubles or 'no trouble'}; well again after {self.healed_in_s:.1f} s"
         )
 
@@ -92,6 +95,8 @@ class ClusterStory:
         for node in self.shape.nodes:
             self.fleet.start(node.id)
         await self.ending.within(READY_S_MAX, "creating topics", self.ending.create_topics)
+        if self.shape.guarded:
+            await self.ending.within(READY_S_MAX, "giving rights", self._give_rights)
         if self.storm.working:
             self.clients.start()
         await self._storm(self.storm.seconds)
@@ -102,6 +107,13 @@ class ClusterStory:
         if self.shape.first_voters:
             await self.ending.within(END_S_MAX, "voting by all", self.ending.everybody_votes)
         return self._summary(healed_in_s)
+
+    async def _give_rights(self) -> None:
+        await self.ending.give_rights()
+        count = len(rights.first_acls(self.shape))
+        for node_id, node in self.fleet.running():
+            if not node.has_metadata or len(node.metadata.image.acls) < count:
+                raise NotYet(f"node {node_id} does not have all ACLs")
 
     async def _storm(self, seconds: float) -> None:
         trouble = asyncio.create_task(self.nemesis.run())
@@ -120,6 +132,8 @@ class ClusterStory:
         self.clients.check()
         if self.work.too_late is not None:
             raise Violation(self.work.too_late)
+        if self.work.refused_workers is not None:
+            raise Violation(self.work.refused_workers)
 
     async def _calm(self) -> float:
         """Return the time until every client made progress and every partition was in sync."""
@@ -176,6 +190,7 @@ class ClusterStory:
             self.nemesis.count,
             healed_in_s,
             self.invariants.voter_sets.changes,
+            self.work.refusals,
             self.fleet.metadata_start(),
         )
 
@@ -189,6 +204,7 @@ def play(
     snapshotted: bool | None = None,
     dynamic: bool | None = None,
     hasty: bool | None = None,
+    guarded: bool | None = None,
     storm: Storm = ANY_STORM,
     world: World | None = None,
 ) -> Summary:
@@ -201,6 +217,7 @@ def play(
         shape = with_snapshots(shape, world.chance(snapshots.STREAM), snapshotted)
         shape = with_voters(shape, world.chance(dynamic_quorum.STREAM), dynamic)
         shape = with_hasty_producers(shape, world.chance(hasty_producers.STREAM), hasty)
+        shape = with_rights(shape, world.chance(rights.STREAM), guarded)
         fair = storm is ANY_STORM and world.chance(FAIR_STREAM).random() < FAIR_RATE
         return await ClusterStory(world, shape, FAIR_STORM if fair else storm).run()
 

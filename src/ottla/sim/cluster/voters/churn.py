@@ -12,6 +12,7 @@ from ottla.client.admin.quorum import DescribedQuorum
 from ottla.client.network.controllers import Controllers
 from ottla.client.settings.common import ClientSettings
 from ottla.protocol.errors import ErrorCode, KafkaError
+from ottla.sim.cluster.rights import ADMIN, ANONYMOUSLY
 from ottla.sim.cluster.shape import CONTROLLER_PORT
 from ottla.sim.cluster.voters.electorate import Electorate
 from ottla.sim.cluster.work import Client, Work
@@ -25,6 +26,8 @@ class VoterChurn(Client):
     """Removes voters, often the leader, adds controllers that are not voters, and makes a node with
     a new disk a voter again. It sends its requests to brokers or to the controllers
     (`--bootstrap-controller`)."""
+
+    USER = ADMIN
 
     def __init__(self, work: Work, runtime: SimRuntime, name: str) -> None:
         super().__init__(work, runtime, name)
@@ -50,7 +53,7 @@ class VoterChurn(Client):
             async with Admin(**self.options) as admin:
                 yield admin
             return
-        options = {**self.options}
+        options = {**self.options, **ANONYMOUSLY}
         runtime = options.pop("runtime")
         controllers = self.work.shape.controllers
         options["bootstrap_servers"] = [f"{one.host}:{CONTROLLER_PORT}" for one in controllers]

@@ -8,17 +8,19 @@ from __future__ import annotations
 import os
 import sys
 from argparse import ArgumentParser, ArgumentTypeError, Namespace, RawDescriptionHelpFormatter
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
+    from ottla.cli.secure.folder import SecureFolder
     from ottla.config.broker import BrokerConfig
     from ottla.config.properties import Properties
     from ottla.node import Node
 
 DATA_DEFAULT = "data"
 LISTENER_DEFAULT = "localhost:9092"
+SECURE_FOLDER = "secure"
 
 DESCRIPTION = """\
 Start a broker and serve until Ctrl-C.
@@ -31,6 +33,7 @@ examples:
   ottla start --data /var/lib/ottla --listener 0.0.0.0:9092
   ottla start --config server.properties -o log.retention.hours=24
   ottla start --nodes 3                                   # a cluster on this machine
+  ottla start --secure                                    # TLS, users and ACLs
 """
 
 
@@ -43,8 +46,12 @@ def main(arguments: list[str]) -> int:
         _configure_logs(options.log_levels or ["warning"], options.log_format)
         if options.nodes is not None and options.nodes < 1:
             raise UsageError("--nodes: 1 or more")
+        if options.secure and options.config:
+            raise UsageError("--secure makes its own settings: leave --config out")
         if options.nodes is not None and options.nodes > 1:
             return _start_nodes(options, began)
+        if options.secure:
+            return _start_secure(options, began)
         settings = gathered(
             options.data,
             options.listeners or [],
@@ -59,7 +66,10 @@ def main(arguments: list[str]) -> int:
     config = _config(file_settings, settings)
     if config is None:
         return 2
-    if complaint := _cluster_in(config):
+    complaint = _cluster_in(config)
+    if file_settings is None:
+        complaint = complaint or _secured_in(Path(config.log_dirs[0]))
+    if complaint:
         parser.error(complaint)
     return _run(config, lambda node: _say_ready(node, began))
 
@@ -95,6 +105,12 @@ def _parser() -> ArgumentParser:
         metavar="N",
         help="so many nodes on this machine, each a process with a folder of its own in DIR, on "
         "consecutive ports from the given one",
+    )
+    add(
+        "--secure",
+        action="store_true",
+        help="for a first try of security: TLS with an authority of its own, one super user, ACLs; "
+        "keys and passwords are kept in DIR/secure",
     )
     add(
         "-o",
@@ -174,6 +190,61 @@ def explain(error: Exception, config: BrokerConfig) -> str | None:
     return None
 
 
+# Secured
+
+
+def _start_secure(options: Namespace, began: float) -> int:
+    overrides = dict(options.overrides or [])
+    if len(options.listeners or []) > 1 or "listeners" in overrides:
+        raise UsageError("--secure takes one --listener")
+    host, port = _address((options.listeners or [LISTENER_DEFAULT])[0])
+    settings = gathered(options.data, [], False, {})
+    folder = _open_secure(Path(settings["log.dirs"]), host)
+    settings |= folder.cluster.node_settings(has_controllers=False)
+    settings |= {"listeners": f"SASL_SSL://{_show(host, port)}"} | overrides
+    config = _config(None, settings)
+    if config is None:
+        return 2
+    if complaint := _cluster_in(config):
+        raise UsageError(complaint)
+
+    def started(node: Node) -> None:
+        _say_ready(node, began)
+        places = [_show(endpoint.host, endpoint.port) for endpoint in node.endpoints]
+        _say_secured(folder, places)
+
+    return _run(config, started)
+
+
+def _secured_in(data: Path) -> str | None:
+    """Return why a folder of a secured broker cannot be used without security, or None."""
+    if not (data / SECURE_FOLDER).exists():
+        return None
+    return (
+        f"{data} was started with --secure: use it again, or remove {data / SECURE_FOLDER}; then "
+        "anybody may do everything"
+    )
+
+
+def _open_secure(data: Path, host: str) -> SecureFolder:
+    from ottla.cli.secure.folder import open_folder
+
+    path = data.resolve() / SECURE_FOLDER
+    try:
+        return open_folder(path, host)
+    except OSError as error:
+        raise UsageError(f"--secure: {error.filename or path}: {error.strerror}") from error
+    except ValueError as error:
+        raise UsageError(f"--secure: a file in {path} is damaged: {error}") from error
+
+
+def _say_secured(folder: SecureFolder, places: Sequence[str]) -> None:
+    """Print, in one line each, how clients connect."""
+    folder.write_client_files(",".join(places))
+    for line in folder.how_to_connect():
+        print(line, flush=True)
+
+
 # Several nodes
 
 
@@ -191,13 +262,21 @@ def _start_nodes(options: Namespace, began: float) -> int:
     if _config(from_file, dict(options.overrides or [])) is None:
         return 2
     address = _address((options.listeners or [LISTENER_DEFAULT])[0])
+    folder = _open_secure(data, address[0]) if options.secure else None
+    if folder is None and from_file is None and (complaint := _secured_in(data)):
+        raise UsageError(complaint)
+    if folder is not None:
+        given = folder.cluster.node_settings(has_controllers=True) | given
+
+    def started(places: Sequence[str]) -> None:
+        _say(", ".join(places), f"{data} ({len(places)} nodes)", began)
+        if folder is not None:
+            _say_secured(folder, places)
+
     for_nodes = [f"--log-format={options.log_format}"]
     for_nodes += [f"--log-level={level}" for level in options.log_levels or []]
     try:
-        return start_nodes(
-            *(options.nodes, data, address, given, for_nodes),
-            lambda places: _say(", ".join(places), f"{data} ({len(places)} nodes)", began),
-        )
+        return start_nodes(options.nodes, data, address, given, for_nodes, started)
     except FolderUnusable as error:
         raise UsageError(str(error)) from error
 

@@ -38,17 +38,20 @@ def node_settings(
     return {
         "node.id": str(number),
         "log.dirs": folder,
-        **_addresses(number, controller_ports, port),
+        **_addresses(number, controller_ports, port, given),
         **copies(len(controller_ports)),
         **QUICK,
         **given,
     }
 
 
-def _addresses(number: int, controller_ports: Sequence[int], port: int) -> dict[str, str]:
+def _addresses(
+    number: int, controller_ports: Sequence[int], port: int, given: Mapping[str, str]
+) -> dict[str, str]:
     """Return the listeners and voters. A single node has no other controllers; a node that was
     added later is only a broker."""
-    own = f"PLAINTEXT://{HOST}:{port}"
+    name = given.get("security.inter.broker.protocol", "PLAINTEXT")
+    own = f"{name}://{HOST}:{port}"
     if len(controller_ports) == 1:
         return {"listeners": own}
     voters = [f"{n}@{HOST}:{place}" for n, place in enumerate(controller_ports, 1)]

@@ -27,6 +27,7 @@ from ottla.config.properties import PropertiesError, parse_properties
 from ottla.protocol.uuids import random_uuid, to_text
 from ottla.runtime.os_disk import OsDisk
 from ottla.runtime.ports import free_ports, is_free
+from ottla.runtime.private_file import write_private
 
 FILE_NAME: Final = "nodes.properties"
 HOST: Final = "127.0.0.1"
@@ -229,7 +230,7 @@ def write_settings(
         settings = node_settings(folder, number, host, given)
         text = "".join(f"{key}={_escaped(value)}\n" for key, value in settings.items())
         head = "# Written by every `ottla start --nodes`: changes here are lost.\n"
-        folder.config_file(number).write_text(head + text, encoding="utf-8")
+        write_private(folder.config_file(number), (head + text).encode())
         told.append(settings)
     return told
 
@@ -238,7 +239,9 @@ def node_settings(
     folder: NodesFolder, number: int, host: str, given: Mapping[str, str]
 ) -> dict[str, str]:
     shown = f"[{host}]" if ":" in host else host
-    listeners = f"PLAINTEXT://{shown}:{folder.ports[number - 1]}"
+    # Clients and brokers share one listener.
+    name = given.get("security.inter.broker.protocol", "PLAINTEXT")
+    listeners = f"{name}://{shown}:{folder.ports[number - 1]}"
     roles = ["broker"]
     if folder.votes(number):
         controller = f"CONTROLLER://{HOST}:{folder.controller_ports[number - 1]}"

@@ -1,0 +1,1 @@
+"""`ottla start --secure`: a broker or cluster of this machine with TLS, users and ACLs."""

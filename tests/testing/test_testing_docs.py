@@ -1,4 +1,4 @@
-"""The examples of the page on simulated applications run as they are."""
+"""The examples of the page on secured clusters and simulated applications run as they are."""
 
 import re
 import subprocess
@@ -8,12 +8,12 @@ from pathlib import Path
 import pytest
 
 PAGE = Path(__file__).parents[2] / "docs" / "testing.md"
-_, _, SECTION = PAGE.read_text().partition("## Your application in a simulation")
+_, _, SECTION = PAGE.read_text().partition("## Users, ACLs and TLS")
 BLOCKS = re.findall(r"```python\n(.*?)```", SECTION, re.S)
 
 
 def test_the_section_has_its_examples() -> None:
-    assert len(BLOCKS) == 2
+    assert len(BLOCKS) == 3
 
 
 @pytest.mark.timeout(120)

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     from ottla.testing.asyncio_cluster import AsyncCluster as AsyncCluster
     from ottla.testing.asyncio_cluster import async_cluster as async_cluster
     from ottla.testing.nodes import NodeView as NodeView
+    from ottla.testing.security import Security as Security
     from ottla.testing.sim_cluster import SimulatedCluster as SimulatedCluster
     from ottla.testing.simulation import simulate as simulate
     from ottla.testing.simulation import simulated as simulated

@@ -14,6 +14,7 @@ from typing import Any, TypeVar
 from ottla.testing.cluster_thread import ClusterThread
 from ottla.testing.group import READY_TIMEOUT_S, NodeGroup
 from ottla.testing.running_cluster import RunningCluster
+from ottla.testing.security import Security
 
 T = TypeVar("T")
 
@@ -54,9 +55,10 @@ async def async_cluster(
     settings: Mapping[str, object] | None = None,
     node_settings: Mapping[int, Mapping[str, object]] | None = None,
     folder: str | None = None,
+    security: Security | None = None,
 ) -> AsyncIterator[AsyncCluster]:
     """Like `cluster()`."""
-    with NodeGroup(nodes, settings or {}, node_settings or {}, folder) as group:
+    with NodeGroup(nodes, settings or {}, node_settings or {}, folder, security) as group:
         thread = ClusterThread(group)
         thread.start()
         try:

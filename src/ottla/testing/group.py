@@ -9,6 +9,7 @@ import random
 import shutil
 import tempfile
 from collections.abc import Callable, Coroutine, Iterable, Mapping
+from pathlib import Path
 from typing import Any
 
 from ottla.broker.storage.dirs.meta_properties import (
@@ -23,6 +24,7 @@ from ottla.testing import cluster_state
 from ottla.testing.cluster_state import NotReady
 from ottla.testing.nodes import HostedNode, NodeView
 from ottla.testing.runtime import UnsyncedDisk
+from ottla.testing.security import AUTHORITY_FOLDER, ClusterSecurity, Security
 from ottla.testing.settings import node_settings
 
 READY_TIMEOUT_S = 15.0
@@ -39,10 +41,13 @@ class NodeGroup:
         settings: Mapping[str, object],
         by_node: Mapping[int, Mapping[str, object]],
         folder: str | None,
+        security: Security | None = None,
     ) -> None:
         check_nodes(count, by_node)
         self._count = count
         self._settings = as_texts(settings)
+        self._security_wanted = security
+        self.security: ClusterSecurity | None = None
         self._by_node = {number: as_texts(one) for number, one in by_node.items()}
         self._kept_folder = folder
         self._folder = ""
@@ -53,6 +58,11 @@ class NodeGroup:
 
     def __enter__(self) -> NodeGroup:
         self._folder = self._kept_folder or tempfile.mkdtemp(prefix="ottla-cluster-")
+        if self._security_wanted is not None:
+            authority = Path(self._folder, AUTHORITY_FOLDER)
+            self.security = ClusterSecurity(self._security_wanted, authority)
+            secured = self.security.node_settings(has_controllers=self._count > 1)
+            self._settings = secured | self._settings
         return self
 
     def __exit__(self, *_: object) -> None:
@@ -71,11 +81,18 @@ class NodeGroup:
             try:
                 await self._all_of(node.start(self._wake_waiters) for node in self._nodes.values())
                 await self.wait_ready(READY_TIMEOUT_S)
-                return
+                break
             except OSError as error:
                 await self.close()
                 if error.errno != errno.EADDRINUSE or attempts_left == 0:
                     raise
+        if self.security is not None and self.security.acls:
+            await self.security.add_acls(self.bootstrap_servers)
+            await self._until(self._what_has_no_acls, READY_TIMEOUT_S)
+
+    @property
+    def bootstrap_servers(self) -> str:
+        return ",".join(node.address for node in self.views().values())
 
     def _new_node(self, number: int) -> HostedNode:
         folder = os.path.join(self._folder, f"node{number}")
@@ -188,6 +205,13 @@ class NodeGroup:
 
     def _what_is_not_in_sync(self) -> str | None:
         return self._what_is_starting() or cluster_state.not_in_sync(self._started())
+
+    def _what_has_no_acls(self) -> str | None:
+        wanted = len(set(self.security.acls)) if self.security is not None else 0
+        for number, node in self._started().items():
+            if len(node.metadata.image.acls) < wanted:
+                return f"node {number} does not know all ACLs"
+        return None
 
     def _what_is_starting(self) -> str | None:
         starting = [str(one.number) for one in self._running() if one.node is None]

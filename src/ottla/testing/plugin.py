@@ -31,8 +31,8 @@ def pytest_addoption(parser: pytest.Parser) -> None:
 def pytest_configure(config: pytest.Config) -> None:
     config.addinivalue_line(
         "markers",
-        f"{MARKER}(nodes=3, settings=None, node_settings=None): what the fixture of the same name "
-        "is to be",
+        f"{MARKER}(nodes=3, settings=None, node_settings=None, security=None): what the fixture of "
+        "the same name is to be",
     )
     if (seed := config.getoption(SEED_OPTION)) is not None:
         patch = pytest.MonkeyPatch()

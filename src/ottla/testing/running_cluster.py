@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from typing import Any
+
 from ottla.testing.cluster_thread import ClusterThread
 from ottla.testing.nodes import NodeView
 
@@ -16,7 +18,21 @@ class RunningCluster:
     @property
     def bootstrap_servers(self) -> str:
         """The addresses of all nodes, including those that are down: clients skip them."""
-        return ",".join(node.address for node in self.nodes.values())
+        return self._thread.look(lambda: self._group.bootstrap_servers)
+
+    def options(self, user: str | None = None) -> dict[str, Any]:
+        """Return the options of Ottla's clients: `Producer(**cluster.options("alice"))`. In a
+        secured cluster they sign in as `user`, or else as the first super user."""
+        options: dict[str, Any] = {"bootstrap_servers": self.bootstrap_servers}
+        if self._group.security is not None:
+            return options | self._group.security.options(user)
+        if user is not None:
+            raise ValueError("this cluster has no users: begin it with security=Security(...)")
+        return options
+
+    def client_settings(self, user: str | None = None) -> dict[str, str]:
+        """Return the same in the names of Kafka and librdkafka, for other clients."""
+        return {_dotted(name): value for name, value in self.options(user).items()}
 
     @property
     def nodes(self) -> dict[int, NodeView]:
@@ -36,3 +52,7 @@ class RunningCluster:
 
     def resume(self, node: int) -> None:
         self._thread.look(lambda: self._group.resume(node))
+
+
+def _dotted(name: str) -> str:
+    return "ssl.ca.location" if name == "ssl_cafile" else name.replace("_", ".")

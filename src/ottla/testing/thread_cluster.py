@@ -9,6 +9,7 @@ from typing import Any, TypeVar
 from ottla.testing.cluster_thread import ClusterThread
 from ottla.testing.group import READY_TIMEOUT_S, NodeGroup
 from ottla.testing.running_cluster import RunningCluster
+from ottla.testing.security import Security
 
 T = TypeVar("T")
 
@@ -56,13 +57,15 @@ def cluster(
     settings: Mapping[str, object] | None = None,
     node_settings: Mapping[int, Mapping[str, object]] | None = None,
     folder: str | None = None,
+    security: Security | None = None,
 ) -> Iterator[Cluster]:
     """A running cluster, which is stopped and removed at the end.
 
     `settings` are Kafka's, for all nodes; `node_settings` those of single nodes by id, such as
-    `{1: {"broker.rack": "a"}}`. Data is in a temporary folder, or in `folder`, which is kept.
+    `{1: {"broker.rack": "a"}}`. Data is in a temporary folder, or in `folder`, which is kept. With
+    `security`, clients sign in and need ACLs: see `Security`.
     """
-    with NodeGroup(nodes, settings or {}, node_settings or {}, folder) as group:
+    with NodeGroup(nodes, settings or {}, node_settings or {}, folder, security) as group:
         thread = ClusterThread(group)
         thread.start()
         try:

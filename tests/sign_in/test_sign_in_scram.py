@@ -97,6 +97,17 @@ def test_no_password_signs_in_a_user_that_does_not_exist() -> None:
             sign_in(server(known={}), "nobody", password)
 
 
+def test_the_log_names_the_clients_that_send_their_nonce_twice() -> None:
+    exchange = server()
+    exchange.evaluate(b"n,,n=alice,r=c")
+    with pytest.raises(InvalidCredentials, match=r"librdkafka before 2\.6\.1"):
+        exchange.evaluate(b"c=biws,r=ccN,p=AAAA")
+    other = server()
+    other.evaluate(b"n,,n=alice,r=c")
+    with pytest.raises(InvalidCredentials, match=r"final client message\.$"):
+        other.evaluate(b"c=biws,r=cX,p=AAAA")
+
+
 def first_of(user: str, known: dict[ScramUser, ScramCredential], users: ScramUsers) -> list[bytes]:
     answer = ScramServer(SHA_256, users, known, "N").evaluate(f"n,,n={user},r=c".encode())
     return answer.split(b",")[1:]

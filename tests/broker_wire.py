@@ -35,6 +35,8 @@ class Listening(Protocol):
 class Wire:
     """One connection, one request at a time, unless `send` and `receive` are called apart."""
 
+    client_id = "wire"
+
     def __init__(self, broker: Listening, port: int | None = None, client_id: str = "wire") -> None:
         """`port` is that of another listener than the one the broker was started with."""
         self.client_id = client_id

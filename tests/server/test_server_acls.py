@@ -3,9 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
+from bench.brokers import HOST, Ottla, free_port
 
 from broker_wire import Wire
 from ottla.protocol.errors import ErrorCode
@@ -144,6 +146,41 @@ def test_acls_are_changed_by_those_who_may(admin: Wire, anybody: Wire) -> None:
     assert (resource.resource_name, resource.pattern_type, len(resource.acls)) == ("t", 3, 1)
     assert delete(anybody) == 2
     assert create(anybody, mine) == [refused]
+
+
+def test_listeners_of_controllers_that_may_not_start_early_wait_for_the_acls(
+    tmp_path: Path,
+) -> None:
+    port, controller_port = free_port(), free_port()
+    options = {
+        "node.id": "1",
+        "process.roles": "broker,controller",
+        "listeners": f"PLAINTEXT://{HOST}:{port},CONTROLLER://{HOST}:{controller_port}",
+        "controller.listener.names": "CONTROLLER",
+        "controller.quorum.voters": f"1@{HOST}:{controller_port}",
+        "authorizer.class.name": AUTHORIZER,
+        "super.users": "User:ANONYMOUS",
+        "early.start.listeners": "PLAINTEXT",
+    }
+    broker = ConfiguredBroker(tmp_path, options)
+    broker.port = port
+    try:
+        broker.start()
+        wire = Wire(broker, controller_port)
+        assert sees_acls(wire)
+        wire.close()
+    finally:
+        broker.remove()
+
+
+class ConfiguredBroker(Ottla):
+    """Its listeners are those of its options."""
+
+    def command(self) -> list[str]:
+        line = [str(self._program), "start", "--data", str(self.data)]
+        for key, value in self.options.items():
+            line += ["-o", f"{key}={value}"]
+        return line
 
 
 def test_acls_outlive_the_broker(node: Node) -> None:

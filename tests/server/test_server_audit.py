@@ -20,6 +20,7 @@ from ottla.broker.server.context import RequestContext
 from ottla.config.authorization import Authorization
 from ottla.logs import AUDIT_LOGGER, configure
 from ottla.protocol.apis import ApiKey
+from ottla.protocol.errors import KafkaError
 from ottla.security.acls import AccessControlEntry
 from ottla.security.principal import KafkaPrincipal
 from ottla.security.rights import Operation, ResourceType
@@ -100,6 +101,19 @@ def test_a_refusal_is_a_line_of_json_with_who_what_and_where(logged: io.StringIO
         "connection": 3,
         "rule": "the resource has no ACLs",
     }
+
+
+def test_before_the_acls_are_loaded_only_super_users_are_served(
+    caplog: pytest.LogCaptureFixture,
+) -> None:
+    waiting = AclAuthorizer(Later(), Authorization(frozenset({"User:root"}), True))  # type: ignore[arg-type]
+    assert waiting.allows(asking("root"), READ, TOPIC, "t")
+    for _ in range(3):
+        with pytest.raises(KafkaError, match="not loaded yet"):
+            waiting.allows(asking(), READ, TOPIC, "t")
+    with pytest.raises(KafkaError, match="not loaded yet"):
+        waiting.allows_on_any(asking(), READ, TOPIC)
+    assert caplog.text.count("nodes of the cluster belong into super.users") == 1
 
 
 def test_what_is_allowed_is_shown_only_at_debug(logged: io.StringIO) -> None:

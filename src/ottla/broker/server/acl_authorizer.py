@@ -3,7 +3,7 @@ the metadata."""
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 from ottla.broker.server.audit import AuditLog
 from ottla.logs import get_logger
@@ -25,6 +25,8 @@ if TYPE_CHECKING:
 
 log = get_logger("ottla.server")
 
+NOT_READY_LOG_INTERVAL_S: Final = 10.0
+
 
 class AclAuthorizer:
     """Until the ACLs are loaded it knows super users only; a request of anybody else fails."""
@@ -32,6 +34,8 @@ class AclAuthorizer:
     def __init__(self, runtime: Runtime, settings: Authorization) -> None:
         self._rules = AclRules(settings.super_users, allow_if_no_acl=settings.allow_if_no_acl)
         self._audit = AuditLog(runtime)
+        self._clock = runtime.clock
+        self._next_warning_s = 0.0
         self._changes = Backlog(runtime, "follow-acls")
 
     def allows(
@@ -51,7 +55,7 @@ class AclAuthorizer:
                 caller.principal, caller.host, operation, resource_type, name
             )
         except NotLoaded:
-            raise _not_ready() from None
+            raise self._not_ready(context) from None
         if not quiet:
             self._audit.note(context, operation, resource_type, name, verdict)
         return verdict.is_allowed
@@ -67,7 +71,7 @@ class AclAuthorizer:
                 caller.principal, caller.host, operation, resource_type
             )
         except NotLoaded:
-            raise _not_ready() from None
+            raise self._not_ready(context) from None
         self._audit.note(context, operation, resource_type, None, verdict)
         return verdict.is_allowed
 
@@ -94,9 +98,19 @@ class AclAuthorizer:
         """Return when no change is left to follow."""
         await self._changes.finished()
 
-
-def _not_ready() -> KafkaError:
-    return KafkaError(
-        ErrorCode.UNKNOWN_SERVER_ERROR,
-        "the ACLs are not loaded yet; until then only super users are served",
-    )
+    def _not_ready(self, context: NodeContext) -> KafkaError:
+        caller = context.caller
+        now = self._clock.now()
+        if now >= self._next_warning_s:
+            self._next_warning_s = now + NOT_READY_LOG_INTERVAL_S
+            log.warning(
+                "refusing a request before the ACLs are loaded; nodes of the cluster belong into "
+                "super.users",
+                principal=caller.principal,
+                peer=(caller.host, caller.port),
+                listener=caller.listener_name,
+            )
+        return KafkaError(
+            ErrorCode.UNKNOWN_SERVER_ERROR,
+            "the ACLs are not loaded yet; until then only super users are served",
+        )

@@ -17,7 +17,7 @@ from ottla.config.authorization import STANDARD_AUTHORIZER
 if TYPE_CHECKING:
     from ottla.sim.cluster.shape import Shape
 
-STREAM: Final = "rights"
+STREAM: Final = "acls"
 """Its own random stream; seeds depend on this name."""
 RATE: Final = 0.3
 WORKER: Final = "worker"

@@ -63,6 +63,8 @@ class SaslBroker(Ottla):
 
 
 class SaslWire(Wire):
+    client_id = "wire"
+
     def __init__(self, port: int) -> None:
         self.socket = socket.create_connection((HOST, port), timeout=20)
         self.socket.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)

@@ -69,6 +69,8 @@ class TlsBroker(Ottla):
 
 
 class TlsWire(Wire):
+    client_id = "wire"
+
     def __init__(self, port: int, context: ssl.SSLContext) -> None:
         plain = socket.create_connection((HOST, port), timeout=20)
         plain.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)

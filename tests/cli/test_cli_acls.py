@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from bench.brokers import Broker, Ottla, run_java
+from bench.brokers import HOST, Broker, Ottla, free_port, run_java
 from cli_tools import Run, call
 
 from ottla.cli.acls.selection import operation_named
@@ -17,10 +17,28 @@ from ottla.config.authorization import STANDARD_AUTHORIZER
 pytestmark = pytest.mark.ottla_only
 
 
+class WithController(Ottla):
+    """Has a listener for controllers, too."""
+
+    def __init__(self, folder: Path) -> None:
+        self.controller = f"{HOST}:{free_port()}"
+        options = {
+            "node.id": "1",
+            "process.roles": "broker,controller",
+            "controller.listener.names": "CONTROLLER",
+            "controller.quorum.voters": f"1@{self.controller}",
+            "authorizer.class.name": STANDARD_AUTHORIZER,
+            "super.users": "User:ANONYMOUS",
+        }
+        super().__init__(folder, options)
+
+    def command(self) -> list[str]:
+        return [*super().command(), "--listener", f"CONTROLLER://{self.controller}"]
+
+
 @pytest.fixture(scope="module")
-def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Broker]:
-    options = {"authorizer.class.name": STANDARD_AUTHORIZER, "super.users": "User:ANONYMOUS"}
-    broker = Ottla(tmp_path_factory.mktemp("guarded"), options)
+def guarded(tmp_path_factory: pytest.TempPathFactory) -> Iterator[WithController]:
+    broker = WithController(tmp_path_factory.mktemp("guarded"))
     broker.start()
     yield broker
     broker.remove()
@@ -80,6 +98,17 @@ def test_the_acls_of_producers_and_consumers_are_those_of_kafkas_tool(
     assert "principal=User:ann, host=::1, operation=READ, permissionType=ALLOW" in listed
     run_java(kafka_libs, *command, "--remove", *words, *roles, *who, "--force")
     assert acls("list", "--json").json == []
+
+
+def test_controllers_can_be_asked_themselves(acls: Run, guarded: WithController) -> None:
+    at = ("--bootstrap-controller", guarded.controller)
+    ann = ("--allow", "User:ann", "--operation", "read", "--topic", "orders")
+    assert acls("add", *ann, *at).code == 0
+    assert acls("list", "--json", *at).json == acls("list", "--json").json != []
+    question = ("--principal", "User:ann", "--operation", "read", "--topic", "orders")
+    assert acls("test", *question, *at).code == 0
+    assert acls("remove", *ann, *at, "--yes").code == 0
+    assert acls("test", *question, *at).code == 1
 
 
 def test_a_question_is_answered_with_the_rule(acls: Run) -> None:

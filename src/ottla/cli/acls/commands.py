@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Annotated, TypeAlias
+from collections.abc import Awaitable, Callable
+from typing import TYPE_CHECKING, Annotated, NamedTuple, TypeAlias, TypeVar
 
 import typer
 
@@ -11,6 +12,7 @@ from ottla.cli.options import (
     BOOTSTRAP_DEFAULT,
     TIMEOUT_MS_DEFAULT,
     Bootstrap,
+    BootstrapController,
     Json,
     TimeoutMs,
     Yes,
@@ -20,6 +22,8 @@ from ottla.cli.options import (
 if TYPE_CHECKING:
     from ottla.client.admin.acls import Acl, AclFilter
     from ottla.client.admin.admin import Admin
+
+T = TypeVar("T")
 
 app = new_app("Show, add and remove ACLs, and say what somebody may do.")
 
@@ -71,6 +75,21 @@ Operations: TypeAlias = Annotated[
 Dry: TypeAlias = Annotated[bool, typer.Option("--dry-run", help="Only show what would be done.")]
 
 
+class _Asked(NamedTuple):
+    """Whom a command asks."""
+
+    bootstrap: str
+    controllers: str | None
+    timeout_ms: int
+
+    def do(self, work: Callable[[Admin], Awaitable[T]]) -> T:
+        from ottla.cli.session import with_admin
+
+        return with_admin(
+            self.bootstrap, work, timeout_ms=self.timeout_ms, controllers=self.controllers
+        )
+
+
 @app.command("list")
 def list_(
     topics: Topics = None,
@@ -91,6 +110,7 @@ def list_(
         ),
     ] = "any",
     bootstrap: Bootstrap = BOOTSTRAP_DEFAULT,
+    bootstrap_controller: BootstrapController = None,
     timeout_ms: TimeoutMs = TIMEOUT_MS_DEFAULT,
     as_json: Json = False,
 ) -> None:
@@ -105,7 +125,6 @@ def list_(
     from ottla.cli.acls.output import as_dict, show
     from ottla.cli.acls.selection import Resources, Who, filters_of, pattern_named
     from ottla.cli.output import print_json
-    from ottla.cli.session import with_admin
 
     resources = Resources(
         topics=topics or (),
@@ -116,7 +135,8 @@ def list_(
         cluster=cluster,
     )
     filters = filters_of(resources, Who(), principals or (), (), pattern_named(pattern))
-    found = with_admin(bootstrap, lambda admin: _found(admin, filters), timeout_ms=timeout_ms)
+    asked = _Asked(bootstrap, bootstrap_controller, timeout_ms)
+    found = asked.do(lambda admin: _found(admin, filters))
     if as_json:
         print_json([as_dict(acl) for acl in found])
     else:
@@ -150,6 +170,7 @@ def add(
     ] = "literal",
     dry_run: Dry = False,
     bootstrap: Bootstrap = BOOTSTRAP_DEFAULT,
+    bootstrap_controller: BootstrapController = None,
     timeout_ms: TimeoutMs = TIMEOUT_MS_DEFAULT,
     as_json: Json = False,
 ) -> None:
@@ -217,15 +238,14 @@ def add(
     if dry_run:
         _show_plan(wanted, "would be added", as_json=as_json)
         return
-    _add(wanted, bootstrap, timeout_ms, as_json=as_json)
+    _add(wanted, _Asked(bootstrap, bootstrap_controller, timeout_ms), as_json=as_json)
 
 
-def _add(wanted: list[Acl], bootstrap: str, timeout_ms: int, *, as_json: bool) -> None:
+def _add(wanted: list[Acl], asked: _Asked, *, as_json: bool) -> None:
     from ottla.cli.acls.output import as_dict, show
     from ottla.cli.output import print_json, print_note
-    from ottla.cli.session import with_admin
 
-    outcomes = with_admin(bootstrap, lambda admin: admin.create_acls(wanted), timeout_ms=timeout_ms)
+    outcomes = asked.do(lambda admin: admin.create_acls(wanted))
     added = [acl for acl, error in outcomes.items() if error is None]
     if as_json:
         print_json([as_dict(acl) for acl in added])
@@ -267,6 +287,7 @@ def remove(
     dry_run: Dry = False,
     yes: Yes = False,
     bootstrap: Bootstrap = BOOTSTRAP_DEFAULT,
+    bootstrap_controller: BootstrapController = None,
     timeout_ms: TimeoutMs = TIMEOUT_MS_DEFAULT,
     as_json: Json = False,
 ) -> None:
@@ -288,7 +309,6 @@ def remove(
         pattern_named,
     )
     from ottla.cli.output import print_note
-    from ottla.cli.session import with_admin
 
     resources = Resources(
         topics=topics or (),
@@ -312,7 +332,8 @@ def remove(
     named = list(map(operation_named, operations or ()))
     kind = pattern_named(pattern or ("literal" if list(resources) else "any"))
     filters = filters_of(resources, who, principals or (), named, kind)
-    found = with_admin(bootstrap, lambda admin: _found(admin, filters), timeout_ms=timeout_ms)
+    asked = _Asked(bootstrap, bootstrap_controller, timeout_ms)
+    found = asked.do(lambda admin: _found(admin, filters))
     if not found:
         print_note("ottla: no ACL matches")
         raise typer.Exit(1)
@@ -322,22 +343,17 @@ def remove(
     if not yes:
         _show_plan(found, "match", as_json=False)
         want_consent(f"Remove {len(found)} ACL{'s' * (len(found) > 1)}?", yes)
-    _remove(found, bootstrap, timeout_ms, as_json=as_json)
+    _remove(found, asked, as_json=as_json)
 
 
-def _remove(found: list[Acl], bootstrap: str, timeout_ms: int, *, as_json: bool) -> None:
+def _remove(found: list[Acl], asked: _Asked, *, as_json: bool) -> None:
     from ottla.cli.acls.output import as_dict
     from ottla.cli.output import deed
-    from ottla.cli.session import with_admin
     from ottla.client.admin.acls import AclFilter
     from ottla.protocol.errors import KafkaError
 
     # Exactly those that were shown, not what matches by now.
-    outcomes = with_admin(
-        bootstrap,
-        lambda admin: admin.delete_acls(AclFilter(*acl) for acl in found),
-        timeout_ms=timeout_ms,
-    )
+    outcomes = asked.do(lambda admin: admin.delete_acls(AclFilter(*acl) for acl in found))
     removed: list[Acl] = []
     for outcome in outcomes.values():
         if isinstance(outcome, KafkaError):
@@ -384,6 +400,7 @@ def decide(
         str, typer.Option("--host", metavar="IP", help="From this address.", show_default=False)
     ] = "*",
     bootstrap: Bootstrap = BOOTSTRAP_DEFAULT,
+    bootstrap_controller: BootstrapController = None,
     timeout_ms: TimeoutMs = TIMEOUT_MS_DEFAULT,
     as_json: Json = False,
 ) -> None:
@@ -400,7 +417,6 @@ def decide(
     from ottla.cli.acls.selection import Resources, check_principal, operation_named
     from ottla.cli.acls.verdict import NOT_KNOWN, verdict_of
     from ottla.cli.output import deed
-    from ottla.cli.session import with_admin
     from ottla.client.admin.acls import AclFilter, AclPatternType
 
     check_principal(principal, "--principal")
@@ -415,10 +431,11 @@ def decide(
             "name one resource: --topic, --group, --transactional-id or --cluster"
         )
     ((kind, name),) = resources
-    asked = operation_named(operation)
+    wanted = operation_named(operation)
     matching = AclFilter(kind, name, pattern_type=AclPatternType.MATCH)
-    acls = with_admin(bootstrap, lambda admin: admin.describe_acls(matching), timeout_ms=timeout_ms)
-    verdict = verdict_of(acls, principal, host, asked, kind, name)
+    asked = _Asked(bootstrap, bootstrap_controller, timeout_ms)
+    acls = asked.do(lambda admin: admin.describe_acls(matching))
+    verdict = verdict_of(acls, principal, host, wanted, kind, name)
     word = "allowed" if verdict.is_allowed else "denied"
     hint = "" if verdict.acl else f" ({NOT_KNOWN[verdict.reason]})"
     deed(

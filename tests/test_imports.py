@@ -53,6 +53,7 @@ PURE_ROOMS = {
 DRIVERS = {
     "broker/controller/controller.py",
     "broker/controller/duties.py",
+    "broker/controller/tokens/tokens.py",
     "broker/coordinator/hosted_shard.py",
     "broker/coordinator/runtime.py",
     "broker/coordinator/service.py",

@@ -16,6 +16,14 @@ class KafkaPrincipal(NamedTuple):
     def __str__(self) -> str:
         return f"{self.type}:{self.name}"
 
+    @classmethod
+    def parse(cls, text: str) -> KafkaPrincipal:
+        """Return the principal of `User:alice`; raises `ValueError`."""
+        kind, colon, name = text.partition(":")
+        if not colon:
+            raise ValueError(f"expected type:name, as in User:alice, got {text!r}")
+        return cls(kind, name)
+
 
 ANONYMOUS: Final = KafkaPrincipal(USER_TYPE, "ANONYMOUS")
 """A client that has not authenticated itself."""

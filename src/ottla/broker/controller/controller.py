@@ -24,6 +24,7 @@ from ottla.broker.controller.replica_folders import assign_replicas
 from ottla.broker.controller.rights.acls import Deleted, checked, create_acls, delete_acls, matching
 from ottla.broker.controller.scram_credentials import alter_scram_credentials
 from ottla.broker.controller.sessions import NO_OFFSET, Sessions
+from ottla.broker.controller.tokens.tokens import DelegationTokens
 from ottla.broker.controller.topics.create_partitions import create_partitions
 from ottla.broker.controller.topics.create_topics import create_topics
 from ottla.broker.controller.topics.delete_topics import delete_topics
@@ -102,6 +103,7 @@ class Controller:
         """The settings in force; dynamic changes replace this."""
         self.node_id = config.node_id
         self.sessions = Sessions(config["broker.session.timeout.ms"])
+        self.tokens = DelegationTokens(metadata, config, runtime)
         self._metadata = metadata
         self._runtime = runtime
         self._random = runtime.random

@@ -9,7 +9,10 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping
 from enum import StrEnum
-from typing import Any, Final, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, Final, NamedTuple, TypeAlias
+
+if TYPE_CHECKING:
+    from ottla.security.principal import KafkaPrincipal
 
 
 class ScramCredential(NamedTuple):
@@ -34,6 +37,14 @@ class DelegationToken(NamedTuple):
     issue_timestamp_ms: int
     max_timestamp_ms: int
     expiration_timestamp_ms: int
+
+    def is_expired(self, now_ms: int) -> bool:
+        return min(self.max_timestamp_ms, self.expiration_timestamp_ms) < now_ms
+
+    def belongs_to(self, principal: KafkaPrincipal) -> bool:
+        """True for the owner and the renewers."""
+        name = str(principal)
+        return name == self.owner or name in self.renewers
 
 
 ScramUser: TypeAlias = tuple[str, int]

@@ -32,6 +32,7 @@ class Caller:
     __slots__ = (
         "connection_id",
         "host",
+        "is_forwarded",
         "is_this_node",
         "listener_name",
         "port",
@@ -49,6 +50,7 @@ class Caller:
         security_protocol: str = PLAINTEXT,
         connection_id: int = NO_CONNECTION,
         is_this_node: bool = False,
+        is_forwarded: bool = False,
     ) -> None:
         self.principal = principal
         self.host, self.port = address
@@ -61,5 +63,8 @@ class Caller:
         node to itself."""
         self.is_this_node = is_this_node
         """True for requests that this node makes to itself: they need no right."""
+        self.is_forwarded = is_forwarded
+        """True if a broker sent the request on. Then `security_protocol` is that of the way from
+        the broker, which has checked that of the way from the client."""
         self.software = UNKNOWN_SOFTWARE
         """Set by ApiVersions, which most clients send first."""

@@ -94,6 +94,7 @@ def contents_of(envelope: EnvelopeRequest, sender: Caller) -> Contents:
         sender.listener_name,
         security_protocol=sender.security_protocol,
         connection_id=sender.connection_id,
+        is_forwarded=True,
     )
     frame = memoryview(envelope.request_data)
     try:

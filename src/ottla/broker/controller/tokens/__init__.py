@@ -1,0 +1,1 @@
+"""Delegation tokens: made, renewed and removed by the active controller."""

@@ -31,6 +31,8 @@ from ottla.broker.metadata.formatting import FirstVoter, write_first_voters
 from ottla.broker.metadata.image import Endpoint, MetadataImage
 from ottla.broker.metadata.log import MetadataLog
 from ottla.broker.peers.late import LatePeers
+from ottla.broker.quotas.mutations import MutationQuotas
+from ottla.broker.quotas.settings import QuotaWindows
 from ottla.broker.replication.replica_manager import ReplicaManager
 from ottla.broker.replication.topic_configs import TopicConfigs
 from ottla.broker.server.acl_authorizer import AclAuthorizer
@@ -325,6 +327,9 @@ class Node:
             controller=controller,
             enveloped=EnvelopedRequests(
                 self.server.dispatchers[CONTROLLERS], self.server.large_requests
+            ),
+            mutations=MutationQuotas(
+                QuotaWindows.of_controller(self.config), self.runtime.clock.now
             ),
         )
         if self.config.controllers_start_early:

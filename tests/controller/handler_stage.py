@@ -18,6 +18,8 @@ from ottla.broker.membership.controller_requests import ControllerRequests
 from ottla.broker.membership.registration import Identity, registration_request
 from ottla.broker.metadata.image import Endpoint
 from ottla.broker.metadata.log import MetadataLog
+from ottla.broker.quotas.mutations import MutationQuotas
+from ottla.broker.quotas.settings import QuotaWindows
 from ottla.broker.server.caller import Caller
 from ottla.broker.server.context import RequestContext
 from ottla.broker.server.contract import CONTROLLERS
@@ -87,6 +89,7 @@ def with_admin(folder: Path, use: Callable[[Admin], Awaitable[None]], **settings
             replicas=SimpleNamespace(topics={}),
             endpoints=(),
             enveloped=EnvelopedRequests(Dispatcher(CONTROLLERS), LargeRequests(runtime)),
+            mutations=MutationQuotas(QuotaWindows.of_controller(config), runtime.clock.now),
         )
         local = node.local_controller = LocalController(node, "CONTROLLER")  # type: ignore[arg-type]
         registered = await controller.register_broker(registration(manager.dirs.directory_ids()))

@@ -13,6 +13,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import pytest
+import quota_mutations
 from bench.brokers import Broker, Kafka, Ottla, run_java
 from confluent_kafka import Consumer, Producer, TopicPartition
 
@@ -508,3 +509,18 @@ def test_client_quotas_are_set_found_and_refused_alike(both: Both, version: int)
             if kafka == ottla:
                 break
         assert kafka == ottla, request
+
+
+def test_changes_of_partitions_are_throttled_alike(both: Both) -> None:
+    client = quota_questions.change(
+        ([("client-id", "mutator")], [("controller_mutation_rate", quota_mutations.RATE)])
+    )
+    for answer in both.ask(client, 1):
+        assert answer.entries[0].error_code == 0, answer
+    time.sleep(0.5)
+    wires = [Wire(broker, client_id="mutator") for broker in (both.kafka, both.ottla)]
+    for request, version, is_throttled in quota_mutations.requests():
+        kafka, ottla = (quota_mutations.told(wire.ask(request, version)) for wire in wires)
+        assert (kafka, kafka[1]) == (ottla, is_throttled), (request, kafka, ottla)
+    for wire in wires:
+        wire.close()

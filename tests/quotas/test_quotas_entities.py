@@ -7,10 +7,12 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ottla.broker.metadata.security_image import QuotaEntity, QuotaKey
-from ottla.broker.quotas import client_quotas
+from ottla.broker.quotas import client_quotas, mutations
 from ottla.broker.quotas.client_quotas import ClientQuotas
 from ottla.broker.quotas.entities import Tags, bound_of
+from ottla.broker.quotas.mutations import MutationQuotas
 from ottla.broker.quotas.settings import QuotaWindows
+from ottla.protocol.errors import ErrorCode, KafkaError
 
 RATE = QuotaKey.PRODUCER_BYTE_RATE
 Quotas = dict[QuotaEntity, dict[str, float]]
@@ -136,3 +138,33 @@ def test_budgets_are_bounded_and_unused_ones_go_first(
     again = quotas.allowance("u", "busy")
     assert again is not None
     assert again.produced is busy.produced
+
+
+def test_buckets_of_mutations_are_bounded_and_full_ones_go_first(
+    clock: Clock, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(mutations, "BUCKETS_MAX", 50)
+    monkeypatch.setattr(mutations, "BUCKETS_KEPT", 40)
+    kept = MutationQuotas(QuotaWindows(11, 1), clock)
+    limits: Quotas = {(("client-id", None),): {QuotaKey.CONTROLLER_MUTATION_RATE: 1.0}}
+    kept.mutation(limits, "u", "busy", is_strict=True).charge(1_000)
+    for number in range(500):
+        kept.mutation(limits, "u", f"c{number}", is_strict=True)
+        assert len(kept._buckets) <= 50
+    with pytest.raises(KafkaError) as refused:
+        kept.mutation(limits, "u", "busy", is_strict=True).charge(1)
+    assert refused.value.code is ErrorCode.THROTTLING_QUOTA_EXCEEDED
+
+
+def test_old_clients_are_throttled_without_an_error(clock: Clock) -> None:
+    kept = MutationQuotas(QuotaWindows(11, 1), clock)
+    limits: Quotas = {(("user", "u"),): {QuotaKey.CONTROLLER_MUTATION_RATE: 2.0}}
+    change = kept.mutation(limits, "u", "c", is_strict=False)
+    for _ in range(3):
+        change.charge(10)
+    assert change.throttle_ms == 4_000
+    strict = kept.mutation(limits, "u", "c", is_strict=True)
+    assert strict.throttle_ms == 0, "nothing was charged yet"
+    with pytest.raises(KafkaError):
+        strict.charge(1)
+    assert strict.throttle_ms == 4_000

@@ -34,6 +34,8 @@ USED: Final = frozenset(
         "controller.quorum.request.timeout.ms",
         "controller.quorum.retry.backoff.ms",
         "controller.quorum.voters",
+        "controller.quota.window.num",
+        "controller.quota.window.size.seconds",
         "cordoned.log.dirs",
         "default.replication.factor",
         "delegation.token.expiry.check.interval.ms",

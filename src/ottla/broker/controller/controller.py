@@ -17,6 +17,7 @@ from ottla.broker.controller.elect_leaders import elect_leaders
 from ottla.broker.controller.eligible import explicit_min_isr, level_changed
 from ottla.broker.controller.feature_levels import update_features
 from ottla.broker.controller.heartbeats import Beat, State, heartbeat, resident_heartbeat
+from ottla.broker.controller.limits import Charge, unlimited
 from ottla.broker.controller.producer_ids import allocate_producer_ids
 from ottla.broker.controller.reassignments import alter_reassignments, list_reassignments, relied_on
 from ottla.broker.controller.registration import register_broker, register_controller, take_in
@@ -140,17 +141,24 @@ class Controller:
 
     # Topics
 
-    async def create_topics(self, request: CreateTopicsRequest) -> CreateTopicsResponse:
+    async def create_topics(
+        self, request: CreateTopicsRequest, charge: Charge = unlimited
+    ) -> CreateTopicsResponse:
         return await self._metadata.write(
-            lambda image: create_topics(image, request, self.config, self._random), paced=True
+            lambda image: create_topics(image, request, self.config, self._random, charge),
+            paced=True,
         )
 
-    async def delete_topics(self, request: DeleteTopicsRequest) -> DeleteTopicsResponse:
-        return await self._metadata.write(lambda image: delete_topics(image, request))
+    async def delete_topics(
+        self, request: DeleteTopicsRequest, charge: Charge = unlimited
+    ) -> DeleteTopicsResponse:
+        return await self._metadata.write(lambda image: delete_topics(image, request, charge))
 
-    async def create_partitions(self, request: CreatePartitionsRequest) -> CreatePartitionsResponse:
+    async def create_partitions(
+        self, request: CreatePartitionsRequest, charge: Charge = unlimited
+    ) -> CreatePartitionsResponse:
         return await self._metadata.write(
-            lambda image: create_partitions(image, request, self._random), paced=True
+            lambda image: create_partitions(image, request, self._random, charge), paced=True
         )
 
     # Partitions

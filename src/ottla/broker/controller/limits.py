@@ -2,14 +2,23 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable
-from typing import TypeVar
+from collections.abc import Callable, Hashable, Iterable
+from typing import TypeAlias, TypeVar
 
 from ottla.protocol.errors import ErrorCode, KafkaError
 
 H = TypeVar("H", bound=Hashable)
 
 PARTITIONS_PER_REQUEST_MAX = 10_000
+
+
+Charge: TypeAlias = Callable[[int], None]
+"""Takes so many created or deleted partitions from the client's quota; raises `KafkaError` if it is
+exceeded."""
+
+
+def unlimited(_partitions: int) -> None:
+    """The `Charge` of whom no quota limits."""
 
 
 def check_partitions(wanted: int) -> None:

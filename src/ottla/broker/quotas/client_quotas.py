@@ -52,7 +52,8 @@ class ClientQuotas:
         self._budgets: dict[tuple[QuotaKey, Tags], Budget] = {}
         self._allowances: dict[tuple[str, str], Allowance | None] = {}
         self.is_active = False
-        """True if there is a quota that any client could have."""
+        """True if there is a quota that any client could have, also one that the controller keeps:
+        its clients are muted here."""
 
     def take(self, quotas: AllQuotas) -> None:
         """Apply the quotas of newer metadata. What was used stays known."""
@@ -61,7 +62,7 @@ class ClientQuotas:
         self._quotas = quotas
         used = {key for values in quotas.values() for key in values}
         self._keys = frozenset(key for key in KEYS if key in used)
-        self.is_active = bool(self._keys)
+        self.is_active = not used.isdisjoint((*KEYS, QuotaKey.CONTROLLER_MUTATION_RATE))
         self._allowances.clear()
 
     def allowance(self, user: str, client_id: str) -> Allowance | None:

@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from ottla.broker.metadata.image import Endpoint
     from ottla.broker.metadata.log import MetadataLog
     from ottla.broker.quotas.client_quotas import ClientQuotas
+    from ottla.broker.quotas.mutations import MutationQuotas
     from ottla.broker.replication.replica_manager import ReplicaManager
     from ottla.broker.server.authorizer import Authorizer
     from ottla.broker.server.batch_opener import BatchOpener
@@ -53,6 +54,7 @@ class NodeServices:
 class ControllerServices(NodeServices):
     controller: Controller
     enveloped: EnvelopedRequests
+    mutations: MutationQuotas
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, eq=False)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from random import Random
 
 from ottla.broker.controller.assignments import check_manual, new_partitions
-from ottla.broker.controller.limits import check_partitions, repeated
+from ottla.broker.controller.limits import Charge, check_partitions, repeated, unlimited
 from ottla.broker.controller.placement import place, usable_brokers
 from ottla.broker.metadata.decision import Decision
 from ottla.broker.metadata.image import MetadataImage, TopicImage
@@ -20,7 +20,10 @@ from ottla.protocol.schema import Message
 
 
 def create_partitions(
-    image: MetadataImage, request: CreatePartitionsRequest, random: Random
+    image: MetadataImage,
+    request: CreatePartitionsRequest,
+    random: Random,
+    charge: Charge = unlimited,
 ) -> Decision[CreatePartitionsResponse]:
     """Create partitions. Each topic grows or fails by itself; a request that is too large fails as
     a whole."""
@@ -33,7 +36,9 @@ def create_partitions(
         if wanted.name in twice:
             continue
         try:
-            records += _grow(image, wanted, random)
+            new_records = _grow(image, wanted, random)
+            charge(_partitions_wanted(image, wanted))
+            records += new_records
             results.append(CreatePartitionsTopicResult(name=wanted.name))
         except KafkaError as error:
             results.append(_result(wanted.name, error))

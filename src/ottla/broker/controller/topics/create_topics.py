@@ -7,7 +7,7 @@ from random import Random
 from typing import NamedTuple
 
 from ottla.broker.controller.assignments import check_manual, new_partitions
-from ottla.broker.controller.limits import check_partitions, repeated
+from ottla.broker.controller.limits import Charge, check_partitions, repeated, unlimited
 from ottla.broker.controller.names import check_name, check_no_collision
 from ottla.broker.controller.placement import place, usable_brokers
 from ottla.broker.metadata.changes import unified_name
@@ -42,7 +42,11 @@ class _Layout(NamedTuple):
 
 
 def create_topics(
-    image: MetadataImage, request: CreateTopicsRequest, config: BrokerConfig, random: Random
+    image: MetadataImage,
+    request: CreateTopicsRequest,
+    config: BrokerConfig,
+    random: Random,
+    charge: Charge = unlimited,
 ) -> Decision[CreateTopicsResponse]:
     """Create topics. Each one succeeds or fails by itself; a request that is too large fails as a
     whole."""
@@ -58,6 +62,7 @@ def create_topics(
         try:
             _check_new(topic.name, image, created)
             new_records, result = _create(image, topic, config, random, describe)
+            charge(result.num_partitions)
         except KafkaError as error:
             results.append(failed(topic.name, error))
             continue

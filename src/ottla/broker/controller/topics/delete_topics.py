@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from ottla.broker.controller.limits import repeated
+from ottla.broker.controller.limits import Charge, repeated, unlimited
 from ottla.broker.metadata.decision import Decision
 from ottla.broker.metadata.image import MetadataImage, TopicImage
 from ottla.protocol.errors import ErrorCode, KafkaError
@@ -25,7 +25,7 @@ class WantedTopic(NamedTuple):
 
 
 def delete_topics(
-    image: MetadataImage, request: DeleteTopicsRequest
+    image: MetadataImage, request: DeleteTopicsRequest, charge: Charge = unlimited
 ) -> Decision[DeleteTopicsResponse]:
     """Delete topics. Each one is deleted or fails by itself; one that is named twice is not
     deleted."""
@@ -42,6 +42,7 @@ def delete_topics(
                     ErrorCode.INVALID_REQUEST,
                     "The provided topic name maps to an ID that was already supplied.",
                 )
+            charge(len(topic.partitions))
         except KafkaError as error:
             results.append(failed(item, error))
             continue

@@ -6,18 +6,24 @@ that long: clients that know of it wait by themselves, and others are made to.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, Final
 
+from ottla.broker.quotas.client_quotas import Allowance
 from ottla.broker.server.pending import Pending
 from ottla.protocol.apis import ApiKey
 
 if TYPE_CHECKING:
     from ottla.broker.quotas.budget import Budget
-    from ottla.broker.quotas.client_quotas import Allowance, ClientQuotas
+    from ottla.broker.quotas.client_quotas import ClientQuotas
     from ottla.broker.server.context import NodeContext
     from ottla.runtime.runtime import Runtime
 
-PERCENT_PER_S = 100.0
+PERCENT_PER_S: Final = 100.0
+_CHARGED_BY_CONTROLLER: Final = frozenset(
+    {ApiKey.CREATE_TOPICS, ApiKey.DELETE_TOPICS, ApiKey.CREATE_PARTITIONS}
+)
+"""Its response says for how long the client is throttled."""
+_UNLIMITED: Final = Allowance(None, None, None)
 
 
 class Meter:
@@ -92,7 +98,9 @@ def meter_of(quotas: ClientQuotas, context: NodeContext, frame_bytes: int) -> Me
     """Return the meter of a request, or None if it is charged to nobody."""
     allowance = quotas.allowance(context.caller.principal.name, context.client_id or "")
     if allowance is None:
-        return None
+        if context.api_key not in _CHARGED_BY_CONTROLLER:
+            return None
+        allowance = _UNLIMITED
     produced_bytes = frame_bytes if context.api_key == ApiKey.PRODUCE else 0
     return Meter(quotas, allowance, produced_bytes)
 

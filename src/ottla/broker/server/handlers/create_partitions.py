@@ -2,9 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from ottla.broker.controller.limits import repeated
 from ottla.broker.server.context import ControllerContext
 from ottla.broker.server.contract import Forward, Handler
+from ottla.broker.server.handlers._mutations import mutation_of
 from ottla.protocol.errors import ErrorCode, KafkaError
 from ottla.protocol.messages.create_partitions import (
     CreatePartitionsRequest,
@@ -13,6 +16,8 @@ from ottla.protocol.messages.create_partitions import (
     CreatePartitionsTopicResult,
 )
 from ottla.security.rights import Operation, ResourceType
+
+STRICT_FROM: Final = 3
 
 
 async def handle(
@@ -28,10 +33,12 @@ async def handle(
     if refused:
         names = {topic.name for topic in refused}
         request = _with(request, [topic for topic in request.topics if topic.name not in names])
+    mutation = mutation_of(context, STRICT_FROM)
     try:
-        response = await context.services.controller.create_partitions(request)
+        response = await context.services.controller.create_partitions(request, mutation.charge)
     except KafkaError as error:
         response = refuse(request, error)
+    response.throttle_time_ms = mutation.throttle_ms
     if refused:
         refusal = KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
         response.results += refuse(_with(request, refused), refusal).results

@@ -9,6 +9,7 @@ from ottla.broker.controller.topics.create_topics import failed
 from ottla.broker.metadata.image import METADATA_TOPIC
 from ottla.broker.server.context import BrokerContext, ControllerContext
 from ottla.broker.server.contract import Forward, Handler
+from ottla.broker.server.handlers._mutations import mutation_of
 from ottla.protocol.errors import ErrorCode, KafkaError
 from ottla.protocol.messages.create_topics import (
     CreatableTopicResult,
@@ -19,14 +20,19 @@ from ottla.security.rights import Operation, ResourceType
 
 _REFUSAL: Final = KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED, "Authorization failed.")
 _UNKNOWN: Final = -1
+STRICT_FROM: Final = 6
 
 
 async def handle(context: ControllerContext, request: CreateTopicsRequest) -> CreateTopicsResponse:
     refused = _not_creatable(context, request)
+    mutation = mutation_of(context, STRICT_FROM)
     try:
-        response = await context.services.controller.create_topics(_without(request, refused))
+        response = await context.services.controller.create_topics(
+            _without(request, refused), mutation.charge
+        )
     except KafkaError as error:
         return refuse(request, error)
+    response.throttle_time_ms = mutation.throttle_ms
     response.topics += [failed(name, _REFUSAL) for name in refused]
     if context.services.authorizer is not None:
         for topic in response.topics:

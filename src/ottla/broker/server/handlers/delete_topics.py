@@ -2,11 +2,14 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from ottla.broker.controller.limits import repeated
 from ottla.broker.controller.topics.delete_topics import WantedTopic, failed, wanted_topics
 from ottla.broker.controller.topics.delete_topics import refuse_all as refuse
 from ottla.broker.server.context import ControllerContext
 from ottla.broker.server.contract import Forward, Handler
+from ottla.broker.server.handlers._mutations import mutation_of
 from ottla.protocol.errors import ErrorCode, KafkaError
 from ottla.protocol.messages.delete_topics import (
     DeletableTopicResult,
@@ -17,6 +20,8 @@ from ottla.protocol.messages.delete_topics import (
 from ottla.protocol.uuids import ZERO_UUID
 from ottla.security.rights import Operation, ResourceType
 
+STRICT_FROM: Final = 5
+
 
 async def handle(context: ControllerContext, request: DeleteTopicsRequest) -> DeleteTopicsResponse:
     if not context.services.config["delete.topic.enable"]:
@@ -24,10 +29,12 @@ async def handle(context: ControllerContext, request: DeleteTopicsRequest) -> De
     refused: list[DeletableTopicResult] = []
     if context.services.authorizer is not None:
         request, refused = _sort_out(context, request)
+    mutation = mutation_of(context, STRICT_FROM)
     try:
-        response = await context.services.controller.delete_topics(request)
+        response = await context.services.controller.delete_topics(request, mutation.charge)
     except KafkaError as error:
         response = refuse(request, error)
+    response.throttle_time_ms = mutation.throttle_ms
     response.responses += refused
     if refused:
         # The place of an answer must not tell topics that do not exist from hidden ones.

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections.abc import Coroutine, Generator, Iterable
 from functools import partial
-from typing import Any, TypeVar
+from typing import Any, Final, TypeVar
 
 from ottla.broker.controller.names import name_problem
 from ottla.broker.metadata.image import (
@@ -150,6 +150,12 @@ def _may_create(context: BrokerContext, request: MetadataRequest) -> bool:
     )
 
 
+_UNTIL_LATER: Final = {
+    int(ErrorCode.THROTTLING_QUOTA_EXCEEDED): int(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
+}
+"""What clients are told who do not expect an error of CreateTopics: they ask again."""
+
+
 async def _create_and_answer(
     context: BrokerContext,
     request: MetadataRequest,
@@ -161,7 +167,11 @@ async def _create_and_answer(
         created = await context.services.requests.auto_create_topics(
             creatable, partial(ask_for_client, context)
         )
-        refused |= {topic.name: topic.error_code for topic in created.topics if topic.error_code}
+        refused |= {
+            topic.name: _UNTIL_LATER.get(topic.error_code, topic.error_code)
+            for topic in created.topics
+            if topic.error_code
+        }
     except KafkaError as error:
         refused |= dict.fromkeys(creatable, int(error.code))
     steps = _answer(context, request, wanted, refused)

@@ -39,6 +39,7 @@ SETTINGS = {
     "transaction.state.log.num.partitions": "1",
     "transaction.state.log.replication.factor": "1",
     "transaction.state.log.min.isr": "1",
+    "transaction.two.phase.commit.enable": "true",
 }
 
 _IMPLIED = {

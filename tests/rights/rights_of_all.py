@@ -10,9 +10,4 @@ from rights_of_security import SECURITY
 from rights_of_topics import TOPICS
 from rights_of_transactions import TRANSACTIONS
 
-from ottla.broker.server.contract import SERVED
-
 SAMPLES = [*RECORDS, *TOPICS, *GROUPS, *TRANSACTIONS, *SECURITY, *QUOTAS, *NODES]
-
-TO_COME = set(SERVED) - {sample.key for sample in SAMPLES}
-"""APIs whose handlers do not check rights yet."""

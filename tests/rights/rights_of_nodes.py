@@ -6,7 +6,7 @@ refuses it.
 
 from __future__ import annotations
 
-from rights_samples import ALTER, CLUSTER_ACTION, DESCRIBE, Sample, on_cluster
+from rights_samples import ALTER, CLUSTER_ACTION, DESCRIBE, EXISTING, Sample, on_cluster
 
 from ottla.broker.raft.ids import CLUSTER_METADATA
 from ottla.protocol.apis import ApiKey
@@ -14,7 +14,11 @@ from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.add_raft_voter import AddRaftVoterRequest
 from ottla.protocol.messages.add_raft_voter import Listener as VoterListener
 from ottla.protocol.messages.allocate_producer_ids import AllocateProducerIdsRequest
-from ottla.protocol.messages.alter_partition import AlterPartitionRequest
+from ottla.protocol.messages.alter_partition import (
+    AlterPartitionRequest,
+    RequestPartitionData,
+    RequestTopicData,
+)
 from ottla.protocol.messages.assign_replicas_to_dirs import AssignReplicasToDirsRequest
 from ottla.protocol.messages.begin_quorum_epoch import BeginQuorumEpochRequest
 from ottla.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest
@@ -112,7 +116,15 @@ NODES = [
     ),
     Sample(
         ApiKey.ALTER_PARTITION,
-        lambda world: AlterPartitionRequest(broker_id=NOT_REGISTERED),
+        lambda world: AlterPartitionRequest(
+            broker_id=NOT_REGISTERED,
+            topics=[
+                RequestTopicData(
+                    topic_id=world.topic_id(EXISTING),
+                    partitions=[RequestPartitionData(partition_index=0)],
+                )
+            ],
+        ),
         grants=BETWEEN_NODES,
         refused=REFUSED,
         allowed=ErrorCode.STALE_BROKER_EPOCH,

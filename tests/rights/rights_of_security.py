@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from rights_samples import ALTER, DESCRIBE, Sample, on_cluster
+from rights_samples import ALTER, DESCRIBE, Grant, Sample, on_cluster
 
 from ottla.protocol.apis import ApiKey
 from ottla.protocol.errors import ErrorCode
@@ -13,11 +13,18 @@ from ottla.protocol.messages.alter_user_scram_credentials import (
     ScramCredentialUpsertion,
 )
 from ottla.protocol.messages.create_acls import AclCreation, CreateAclsRequest
+from ottla.protocol.messages.create_delegation_token import CreateDelegationTokenRequest
 from ottla.protocol.messages.delete_acls import DeleteAclsFilter, DeleteAclsRequest
 from ottla.protocol.messages.describe_acls import DescribeAclsRequest
+from ottla.protocol.messages.describe_delegation_token import DescribeDelegationTokenRequest
 from ottla.protocol.messages.describe_user_scram_credentials import (
     DescribeUserScramCredentialsRequest,
 )
+from ottla.protocol.messages.expire_delegation_token import ExpireDelegationTokenRequest
+from ottla.protocol.messages.renew_delegation_token import RenewDelegationTokenRequest
+from ottla.protocol.messages.sasl_authenticate import SaslAuthenticateRequest
+from ottla.protocol.messages.sasl_handshake import SaslHandshakeRequest
+from ottla.security.rights import Operation, ResourceType
 
 ALL_ACLS: dict[str, Any] = {
     "resource_type_filter": 1,
@@ -30,6 +37,18 @@ ALL_ACLS: dict[str, Any] = {
 }
 
 SECURITY: list[Sample] = [
+    Sample(
+        ApiKey.SASL_HANDSHAKE,
+        lambda world: SaslHandshakeRequest(mechanism="PLAIN"),
+        allowed=ErrorCode.ILLEGAL_SASL_STATE,
+        compared=False,  # there, users have signed in
+    ),
+    Sample(
+        ApiKey.SASL_AUTHENTICATE,
+        lambda world: SaslAuthenticateRequest(auth_bytes=b""),
+        allowed=ErrorCode.ILLEGAL_SASL_STATE,
+        compared=False,
+    ),
     Sample(
         ApiKey.DESCRIBE_ACLS,
         lambda world: DescribeAclsRequest(**ALL_ACLS),
@@ -58,6 +77,33 @@ SECURITY: list[Sample] = [
         lambda world: DeleteAclsRequest(filters=[DeleteAclsFilter(**ALL_ACLS)]),
         grants=(on_cluster(ALTER),),
         refused=ErrorCode.CLUSTER_AUTHORIZATION_FAILED,
+    ),
+    Sample(
+        ApiKey.CREATE_DELEGATION_TOKEN,
+        lambda world: CreateDelegationTokenRequest(
+            owner_principal_type="User", owner_principal_name="somebody", max_lifetime_ms=-1
+        ),
+        grants=(Grant(Operation.CREATE_TOKENS, ResourceType.USER, "User:somebody"),),
+        refused=ErrorCode.DELEGATION_TOKEN_AUTHORIZATION_FAILED,
+        needs_sign_in=True,
+    ),
+    Sample(
+        ApiKey.DESCRIBE_DELEGATION_TOKEN,
+        lambda world: DescribeDelegationTokenRequest(owners=None),
+        grants=(Grant(Operation.DESCRIBE_TOKENS, ResourceType.USER, "User:somebody"),),
+        needs_sign_in=True,
+    ),
+    Sample(
+        ApiKey.RENEW_DELEGATION_TOKEN,
+        lambda world: RenewDelegationTokenRequest(hmac=b"unknown", renew_period_ms=-1),
+        allowed=ErrorCode.DELEGATION_TOKEN_NOT_FOUND,
+        needs_sign_in=True,
+    ),
+    Sample(
+        ApiKey.EXPIRE_DELEGATION_TOKEN,
+        lambda world: ExpireDelegationTokenRequest(hmac=b"unknown", expiry_time_period_ms=-1),
+        allowed=ErrorCode.DELEGATION_TOKEN_NOT_FOUND,
+        needs_sign_in=True,
     ),
     Sample(
         ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS,

@@ -217,7 +217,7 @@ TOPICS: list[Sample] = [
         ApiKey.DESCRIBE_CONFIGS,
         lambda world: _describe_configs(ConfigOf.GROUP, "configured"),
         name="of-a-group",
-        grants=(Grant(ALTER_CONFIGS, GROUP, "configured"),),
+        grants=(Grant(DESCRIBE_CONFIGS, GROUP, "configured"),),
         refused=ErrorCode.GROUP_AUTHORIZATION_FAILED,
         shown=_configs,
     ),
@@ -250,6 +250,13 @@ TOPICS: list[Sample] = [
         grants=(Grant(ALTER_CONFIGS, TOPIC, GROWS),),
         refused=TOPIC_REFUSED,
         topics=(GROWS,),
+    ),
+    Sample(
+        ApiKey.ALTER_CONFIGS,
+        lambda world: _alter(ConfigOf.GROUP, "configured", "consumer.session.timeout.ms", "46000"),
+        name="of-a-group",
+        grants=(Grant(ALTER_CONFIGS, GROUP, "configured"),),
+        refused=ErrorCode.GROUP_AUTHORIZATION_FAILED,
     ),
     Sample(
         ApiKey.ALTER_CONFIGS,

@@ -47,6 +47,7 @@ from ottla.security.rights import Operation
 ID = "transactional-id"
 OPEN = "open-transaction"
 NO_PRODUCER = 9_999
+TWO_PHASES_FROM = 6
 OF_CLIENTS = 3
 """The last version of AddPartitionsToTxn for clients; the later ones are for brokers."""
 BY_CLIENT_PROTOCOL = 3
@@ -145,6 +146,22 @@ TRANSACTIONS: list[Sample] = [
         grants=(Grant(WRITE, TOPIC, "any-topic"),),
         refused=CLUSTER_REFUSED,
         prepare=_ready,
+    ),
+    Sample(
+        ApiKey.INIT_PRODUCER_ID,
+        lambda world: InitProducerIdRequest(
+            transactional_id="in-two-phases", transaction_timeout_ms=60_000, enable2_pc=True
+        ),
+        name="two-phase-commit",
+        version=TWO_PHASES_FROM,
+        grants=(
+            Grant(WRITE, TRANSACTION, "in-two-phases"),
+            Grant(Operation.TWO_PHASE_COMMIT, TRANSACTION, "in-two-phases"),
+        ),
+        refused=REFUSED,
+        lacking=(REFUSED, REFUSED),
+        prepare=_ready,
+        compared=False,  # Kafka does not serve this version unless told to
     ),
     Sample(
         ApiKey.ADD_PARTITIONS_TO_TXN,

@@ -1,5 +1,6 @@
 """Samples of requests: for each API one or more, with the right that allows it, and how it is
-refused without. `test_rights.py` sends them to Ottla, `compare_with_kafka.py` to both brokers.
+refused without. `test_rights.py` sends them to Ottla, `test_rights_beside_kafka.py` to
+both brokers.
 
 A sample names what it needs to exist (`topics`, `prepare`). Requests that change something name
 resources of their own, so that samples do not disturb each other.
@@ -110,6 +111,8 @@ class Sample:
     """Called as the super user before the request."""
     name: str = ""
     """Tells apart the samples of one API."""
+    needs_sign_in: bool = False
+    """True if only clients that signed in may ask at all."""
     compared: bool = True
     """False if the sample is not sent to Apache Kafka."""
 

@@ -96,7 +96,9 @@ API_RIGHTS: Final[dict[ApiKey, ApiRights]] = {
     ),
     ApiKey.LIST_TRANSACTIONS: _elements((Op.DESCRIBE, On.TRANSACTIONAL_ID)),
     # Topics, partitions and configs
-    ApiKey.CREATE_TOPICS: _elements((Op.CREATE, On.CLUSTER), (Op.CREATE, On.TOPIC)),
+    ApiKey.CREATE_TOPICS: _elements(
+        (Op.CREATE, On.CLUSTER), (Op.CREATE, On.TOPIC), (Op.DESCRIBE_CONFIGS, On.TOPIC)
+    ),
     ApiKey.DELETE_TOPICS: _elements(
         (Op.DELETE, On.CLUSTER), (Op.DESCRIBE, On.TOPIC), (Op.DELETE, On.TOPIC)
     ),

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -10,10 +11,17 @@ import pytest
 from bench.brokers import HOST, Ottla, free_port
 
 from broker_wire import Wire
+from ottla.broker.metadata.resources import ResourceType as ConfigResourceType
+from ottla.logs import AUDIT_LOGGER
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.create_acls import AclCreation, CreateAclsRequest
 from ottla.protocol.messages.delete_acls import DeleteAclsFilter, DeleteAclsRequest
 from ottla.protocol.messages.describe_acls import DescribeAclsRequest
+from ottla.protocol.messages.incremental_alter_configs import (
+    AlterableConfig,
+    AlterConfigsResource,
+    IncrementalAlterConfigsRequest,
+)
 from ottla.security.rights import CLUSTER_NAME, Operation, PatternType, Permission, ResourceType
 from tls_broker import TlsBroker, TlsFolder, TlsWire
 
@@ -124,6 +132,37 @@ def test_only_who_has_the_right_is_served(admin: Wire, anybody: Wire) -> None:
     assert sees_acls(anybody)
     assert delete(admin, operation=Operation.ALTER) == 1
     assert not sees_acls(anybody)
+
+
+def test_the_audit_log_is_json_and_its_level_changes_while_the_broker_runs(
+    node: Node, admin: Wire, anybody: Wire
+) -> None:
+    def said() -> list[tuple[str, str, str, str]]:
+        lines = node.broker.output_path.read_text().splitlines()
+        found = [json.loads(line) for line in lines if AUDIT_LOGGER in line]
+        return [(one["event"], one["principal"], one["api"], one["rule"]) for one in found]
+
+    def set_level(level: str) -> None:
+        configs = [AlterableConfig(name=AUDIT_LOGGER, value=level)]
+        resource = AlterConfigsResource(
+            resource_type=ConfigResourceType.BROKER_LOGGER, resource_name="1", configs=configs
+        )
+        (done,) = admin.ask(IncrementalAlterConfigsRequest(resources=[resource]), 1).responses
+        assert done.error_code == 0, done
+
+    before = len(said())
+    assert not sees_acls(anybody)
+    assert said()[before:] == [
+        ("denied", "User:ANONYMOUS", "DescribeAcls", "the resource has no ACLs")
+    ]
+    set_level("DEBUG")
+    assert sees_acls(admin)
+    assert ("allowed", "User:CN=client", "DescribeAcls", "a super user") in said()
+    set_level("WARN")
+    before = len(said())
+    assert not sees_acls(anybody)
+    assert len(said()) == before
+    set_level("INFO")
 
 
 def test_an_acl_for_another_host_is_none(admin: Wire, anybody: Wire) -> None:

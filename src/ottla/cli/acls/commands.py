@@ -251,7 +251,7 @@ def _add(wanted: list[Acl], asked: _Asked, *, as_json: bool) -> None:
         print_json([as_dict(acl) for acl in added])
     elif added:
         show(added)
-        print_note(f"({len(added)} {_are(len(added))} there now.)")
+        print_note(f"({_counted(len(added))} there now.)")
     errors = dict.fromkeys(str(error) for error in outcomes.values() if error is not None)
     for error in errors:
         print_note(f"ottla: {error}")
@@ -359,9 +359,7 @@ def _remove(found: list[Acl], asked: _Asked, *, as_json: bool) -> None:
         if isinstance(outcome, KafkaError):
             raise outcome
         removed += outcome
-    count = len(removed)
-    noun = "ACL" if count == 1 else "ACLs"
-    deed(as_json, [as_dict(acl) for acl in removed], f"{count} {noun} {_are(count)} removed.")
+    deed(as_json, [as_dict(acl) for acl in removed], f"{_counted(len(removed))} removed.")
 
 
 async def _found(admin: Admin, filters: list[AclFilter]) -> list[Acl]:
@@ -382,8 +380,8 @@ def _show_plan(acls: list[Acl], what: str, *, as_json: bool) -> None:
     print_note(f"({len(acls)} {what}.)")
 
 
-def _are(count: int) -> str:
-    return "is" if count == 1 else "are"
+def _counted(count: int) -> str:
+    return "1 ACL is" if count == 1 else f"{count} ACLs are"
 
 
 @app.command("test")

@@ -10,6 +10,7 @@ import logging
 from collections.abc import Sequence
 
 from ottla.broker.controller.alter_configs import KeyChange, Operation, check_keys
+from ottla.logs import AUDIT_LOGGER
 from ottla.protocol.errors import ErrorCode, KafkaError
 
 ROOT = "root"
@@ -76,7 +77,7 @@ def _check(change: KeyChange) -> None:
 
 
 def _is_own(name: str) -> bool:
-    return name == _OWN or name.startswith(f"{_OWN}.")
+    return name in (_OWN, AUDIT_LOGGER) or name.startswith(f"{_OWN}.")
 
 
 def _logger(name: str) -> logging.Logger:

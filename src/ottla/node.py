@@ -205,7 +205,7 @@ class Node:
         self.live_config.on_change(lambda config, image: self.server.configure(config))
         self.live_config.take(metadata.image)
         self._warn_of_replaced_listeners()
-        self.server.quotas.take(metadata.image.client_quotas)
+        self._take_quotas(metadata.image)
         metadata.subscribe(self._settings_changed)
         if self.config.is_broker:
             await self._start_broker(metadata, link, local)
@@ -477,7 +477,11 @@ class Node:
         if delta.brokers_reconfigured:
             self.live_config.take(image)
         if delta.security:
-            self.server.quotas.take(image.client_quotas)
+            self._take_quotas(image)
+
+    def _take_quotas(self, image: MetadataImage) -> None:
+        self.server.quotas.take(image.client_quotas)
+        self.server.entry.rates.take(image.client_quotas)
 
     def _warn_of_replaced_listeners(self) -> None:
         if self.config.unopened_listeners:

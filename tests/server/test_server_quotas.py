@@ -204,3 +204,42 @@ def test_a_quota_of_another_client_id_does_not_count(fresh_broker: MakeBroker, t
     for _ in range(5):
         answer = wire.ask(produce_request(topic, {0: BATCH}, acks=1), PRODUCE_VERSION)
         assert answer.throttle_time_ms == 0
+
+
+def test_connections_from_an_address_are_limited(quoted: Broker, wire: Wire) -> None:
+    """One too many is kept silent for the throttle time, and closed."""
+    address: list[tuple[str, str | None]] = [("ip", "127.0.0.1")]
+    wire.ask(change((address, [("connection_creation_rate", 2.0)])), 1)
+    refused = 0
+    opened: list[Wire] = []
+    deadline = time.monotonic() + 10
+    try:
+        while not refused:
+            assert time.monotonic() < deadline
+            opened.append(Wire(quoted))
+            started = time.monotonic()
+            try:
+                opened[-1].ask(MetadataRequest(topics=[]), 12)
+            except (AssertionError, ConnectionError):
+                refused += 1
+                assert 0.1 < time.monotonic() - started < 5
+        assert len(opened) > 2, "some are welcome"
+        wire.ask(MetadataRequest(topics=[]), 12)
+    finally:
+        wire.ask(change((address, [("connection_creation_rate", None)])), 1)
+        for each in opened:
+            each.close()
+
+
+def test_a_listener_opens_connections_at_its_rate(fresh_broker: MakeBroker) -> None:
+    rate = 10
+    broker = fresh_broker({"max.connection.creation.rate": str(rate), "quota.window.num": "2"})
+    started = time.monotonic()
+    count = 0
+    while time.monotonic() - started < 3:
+        wire = Wire(broker)
+        wire.ask(MetadataRequest(topics=[]), 12)
+        wire.close()
+        count += 1
+    elapsed = time.monotonic() - started
+    assert rate * (elapsed - 1.5) <= count <= rate * (elapsed + 2.5)

@@ -370,10 +370,19 @@ class BrokerConfig:
         """Limits for single addresses that differ from `max.connections.per.ip`."""
         return parse_ip_overrides(self._values["max.connections.per.ip.overrides"])
 
+    def connection_rate_of(self, listener: str) -> int:
+        """The most connections per second that clients may open on a listener."""
+        key = "max.connection.creation.rate"
+        return int(self._keys_of(listener, {key: BROKER_KEYS[key]})[key])
+
     def heeds(self, name: str) -> bool:
         """True if a key of a single listener has an effect: `listener.name.internal.ssl.*`."""
         of_tls = [f"listener.name.{one.lower()}.ssl." for one in self.tls_listeners]
-        if name.startswith(tuple(of_tls)):
+        of_rates = {
+            f"listener.name.{one.name.lower()}.max.connection.creation.rate"
+            for one in self.listeners
+        }
+        if name.startswith(tuple(of_tls)) or name in of_rates:
             return True
         to_others = filter(self.has_sasl, self._listeners_to_others)
         for listener in (*self.sasl_listeners, *to_others):

@@ -105,6 +105,7 @@ USED: Final = frozenset(
         "log.roll.ms",
         "log.segment.bytes",
         "log.segment.delete.delay.ms",
+        "max.connection.creation.rate",
         "max.connections",
         "max.connections.per.ip",
         "max.connections.per.ip.overrides",

@@ -11,6 +11,7 @@ from ottla.broker.quotas.client_quotas import ClientQuotas
 from ottla.broker.quotas.settings import QuotaWindows
 from ottla.broker.server.caller import NO_CONNECTION, PLAINTEXT, Caller
 from ottla.broker.server.connections.connection import Connection
+from ottla.broker.server.connections.entry import Entry
 from ottla.broker.server.connections.limits import ConnectionLimits, total_within
 from ottla.broker.server.contract import BROKERS, CONTROLLERS
 from ottla.broker.server.dispatch import Dispatcher
@@ -104,6 +105,8 @@ class Server:
         self._busy: deque[Connection] = deque()
         self._busy_is_scheduled = False
         self._accept_paused = False
+        self.entry = Entry(runtime, config, self._resume_listeners)
+        """Of the listeners of clients."""
         self._idle_timer: Timer | None = None
 
     def quotas_of(self, kind: str) -> ClientQuotas:
@@ -116,6 +119,7 @@ class Server:
         self.limits.total_max = total_within(config["max.connections"], open_files_max)
         self.limits.per_address_max = config["max.connections.per.ip"]
         self.limits.overrides = config.max_connections_by_ip
+        self.entry.configure(config)
         if BROKERS in self._served:
             self._change_listeners(config.listeners)
 
@@ -167,8 +171,9 @@ class Server:
             self._schedule_idle_sweep()
 
     def _resume_listeners(self) -> None:
-        for kind, _, listener in self._listeners:
-            if kind in self._served and not (self._accept_paused and kind == BROKERS):
+        for kind, name, listener in self._listeners:
+            is_closed = kind == BROKERS and (self._accept_paused or self.entry.is_closed(name))
+            if kind in self._served and not is_closed:
                 listener.resume()
 
     def _accepted(self, socket: Socket, entrance: _Entrance) -> None:
@@ -176,6 +181,14 @@ class Server:
             # These are other nodes: a flood of clients must not keep them from electing a leader.
             self._begin(socket, entrance)
             return
+        self.entry.pass_on(socket, entrance.name, lambda socket: self._admit(socket, entrance))
+        if self.entry.is_closed(entrance.name):
+            for kind, name, listener in self._listeners:
+                if kind == BROKERS and name == entrance.name:
+                    listener.pause()
+
+    def _admit(self, socket: Socket, entrance: _Entrance) -> None:
+        """Serve a client, unless there are too many."""
         refusal = self.limits.admit(socket.peer[0])
         if refusal is not None:
             log.warning("refusing a connection", peer=socket.peer, reason=refusal)
@@ -336,6 +349,8 @@ class Server:
             if one.kind == kind and name in (None, one.name):
                 one.listener.close()
                 self._listeners.remove(one)
+        if kind == BROKERS:
+            self.entry.close(name)
         if kind in self._handshakes:
             self._handshakes[kind].close(name)
         if kind in self._sign_ins:

@@ -127,11 +127,10 @@ REFUSED = "Authentication failed: Invalid username or password"
          "id that is different from username"),
         (b"\0\0x", "Authentication failed: username not specified"),
         (b"\0alice\0", "Authentication failed: password not specified"),
-        *(
-            (token, "Authentication failed during authentication due to invalid credentials with "
-             "SASL mechanism PLAIN")
-            for token in (b"", b"alice", b"\0\0\0", b"\0" * 10_000)
-        ),
+        (b"", "Invalid SASL/PLAIN response: expected 3 tokens, got 1"),
+        (b"alice", "Invalid SASL/PLAIN response: expected 3 tokens, got 1"),
+        (b"\0\0\0", "Invalid SASL/PLAIN response: expected 3 tokens, got 4"),
+        (b"\0" * 10_000, "Invalid SASL/PLAIN response: expected 3 tokens, got 4"),
     ],
 )  # fmt: skip
 def test_what_is_refused_is_told_after_a_delay(wire: SaslWire, token: bytes, message: str) -> None:

@@ -105,7 +105,7 @@ def test_another_mechanism_is_refused(wire: SaslWire) -> None:
 
 
 def test_a_mechanism_that_is_not_enabled_is_refused(wire: SaslWire) -> None:
-    assert wire.handshake("GSSAPI").error_code == ErrorCode.UNSUPPORTED_SASL_MECHANISM
+    wire.send(SaslHandshakeRequest(mechanism="GSSAPI"), 1)
     assert wire.is_closed()
 
 

@@ -59,7 +59,7 @@ class OutOfOrder(SignInFailed):
 
     def __init__(self, key: ApiKey, stage: str, *, answered: bool) -> None:
         message = f"Unexpected Kafka request of type {key.name} during SASL {stage}."
-        super().__init__(message)
+        super().__init__(message, at_once=not answered)
         self.error = KafkaError(ErrorCode.ILLEGAL_SASL_STATE, message) if answered else None
 
 
@@ -106,7 +106,7 @@ class Conversation:
         """Return the failure of a frame that is no request."""
         if self.stage is Stage.FIRST:
             # From the times before SaslHandshake: a first token of GSSAPI.
-            return SignInFailed(
+            reason = (
                 "Exception handling first SASL packet from client, GSSAPI is not supported by "
                 f"server ({reason})"
             )
@@ -166,9 +166,7 @@ class Conversation:
             )
             raise SignInFailed(f"{told} ({error})", _failure(told)) from None
         lifetime_ms = self.result.lifetime_ms or 0 if self.result is not None else 0
-        return SaslAuthenticateResponse(
-            error_message=None, auth_bytes=token, session_lifetime_ms=lifetime_ms
-        )
+        return SaslAuthenticateResponse(auth_bytes=token, session_lifetime_ms=lifetime_ms)
 
     def raw_token(self, token: bytes, wall_ms: int) -> bytes:
         """Return the answer to a token that came without a request around it."""

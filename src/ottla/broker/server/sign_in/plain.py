@@ -7,7 +7,7 @@ import hmac
 from collections.abc import Mapping
 from typing import Final
 
-from ottla.broker.server.sign_in.mechanisms import InvalidCredentials, Refused
+from ottla.broker.server.sign_in.mechanisms import Refused
 
 _PARTS: Final = 3
 
@@ -37,9 +37,7 @@ class PlainServer:
         # At most four parts are cut, so that a token of zero bytes makes no long list.
         parts = token.decode(errors="replace").split("\0", _PARTS)
         if len(parts) != _PARTS:
-            raise InvalidCredentials(
-                f"Invalid SASL/PLAIN response: expected 3 tokens, got {len(parts)}"
-            )
+            raise Refused(f"Invalid SASL/PLAIN response: expected 3 tokens, got {len(parts)}")
         authorization_id, user, password = parts
         if not user:
             raise Refused("Authentication failed: username not specified")

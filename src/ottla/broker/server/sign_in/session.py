@@ -157,9 +157,10 @@ class Session:
     def _refused(
         self, conversation: Conversation, context: NodeContext, request: Any, error: SignInFailed
     ) -> Pending:
-        """Tell the client after the delay, then close its connection."""
+        """Tell the client after the delay, then close its connection. As in Kafka, it is told
+        nothing about a mechanism that it may not use."""
         self._log(conversation, str(error))
-        if error.at_once:
+        if error.at_once or context.api_key == ApiKey.SASL_HANDSHAKE:
             raise CannotTell(str(error))
         response = error.response
         if isinstance(error, OutOfOrder) and error.error is not None:

@@ -221,6 +221,7 @@ def test_a_provider_that_fails_or_hangs_is_named() -> None:
     [
         ({"sasl_username": None}, "sasl_username: PLAIN needs it"),
         ({"sasl_password": None, "sasl_mechanism": "SCRAM-SHA-256"}, "sasl_password: SCRAM"),
+        ({"sasl_token_auth": True}, "sasl_token_auth: delegation tokens sign in by SCRAM"),
         ({"sasl_mechanism": "OAUTHBEARER"}, "sasl_oauth_token_provider: OAUTHBEARER needs it"),
     ],
 )

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from ottla.broker.metadata.security_image import ScramCredential, ScramUser
 from ottla.broker.server.sign_in.mechanisms import InvalidCredentials, Refused
 from ottla.broker.server.sign_in.scram import ScramServer, ScramUsers
+from ottla.broker.server.sign_in.token_credentials import TokenSignIn
 from ottla.network.scram import ScramClient
 from ottla.security.scram import SCRAM_MECHANISMS, ScramHash
 
@@ -33,10 +34,14 @@ ALICE = {
 }
 
 
+def _no_token(token_id: str, scram: ScramHash) -> TokenSignIn:
+    raise InvalidCredentials("no tokens here")
+
+
 def server(
     scram: ScramHash = SHA_256, known: dict[ScramUser, ScramCredential] = ALICE, nonce: str = "N"
 ) -> ScramServer:
-    return ScramServer(scram, USERS, known, nonce)
+    return ScramServer(scram, USERS, known, nonce, _no_token)
 
 
 def sign_in(
@@ -109,7 +114,9 @@ def test_the_log_names_the_clients_that_send_their_nonce_twice() -> None:
 
 
 def first_of(user: str, known: dict[ScramUser, ScramCredential], users: ScramUsers) -> list[bytes]:
-    answer = ScramServer(SHA_256, users, known, "N").evaluate(f"n,,n={user},r=c".encode())
+    answer = ScramServer(SHA_256, users, known, "N", _no_token).evaluate(
+        f"n,,n={user},r=c".encode()
+    )
     return answer.split(b",")[1:]
 
 

@@ -3,11 +3,19 @@
 from __future__ import annotations
 
 import time
+from base64 import b64encode
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
 
+from ottla.blocking import Admin
+from ottla.broker.metadata.security_image import DelegationToken
+from ottla.broker.server.sign_in import token_credentials
+from ottla.broker.server.sign_in.mechanisms import InvalidCredentials
+from ottla.broker.server.sign_in.token_credentials import TokenCredentials
+from ottla.client.errors import AuthenticationFailed
+from ottla.network.scram import ScramClient
 from ottla.protocol.apis import api
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.create_delegation_token import (
@@ -22,6 +30,7 @@ from ottla.protocol.messages.describe_delegation_token import (
 )
 from ottla.protocol.messages.expire_delegation_token import ExpireDelegationTokenRequest
 from ottla.protocol.messages.renew_delegation_token import RenewDelegationTokenRequest
+from ottla.security.scram import SCRAM_MECHANISMS, ScramHash
 from ottla.security.token_hmac import token_hmac
 from sasl_broker import USERS, SaslBroker, SaslWire, sasl_options
 
@@ -129,3 +138,123 @@ def test_the_secret_key_is_not_shown(alice: SaslWire) -> None:
     (result,) = ask(alice, DescribeConfigsRequest(resources=[node])).results
     (config,) = result.configs
     assert (config.name, config.value, config.is_sensitive) == (key, None, True)
+
+
+# --- signing in with a token --------------------------------------------------------------------
+
+
+def scram(
+    broker: SaslBroker, token_id: str, hmac: bytes, mechanism: str = "SCRAM-SHA-256"
+) -> tuple[SaslWire, Any]:
+    """Sign in; return the connection and the last answer."""
+    wire = SaslWire(broker.ports["SASL_PLAINTEXT"])
+    assert wire.handshake(mechanism).error_code == 0
+    password = b64encode(hmac).decode()
+    client = ScramClient(SCRAM_MECHANISMS[mechanism], token_id, password, "ours", by_token=True)
+    first = wire.authenticate(client.first())
+    if first.error_code:
+        return wire, first
+    last = wire.authenticate(client.final(first.auth_bytes))
+    if not last.error_code:
+        client.check(last.auth_bytes)
+    return wire, last
+
+
+@pytest.mark.parametrize("mechanism", SCRAM_MECHANISMS)
+def test_a_token_signs_in_for_its_lifetime(
+    broker: SaslBroker, alice: SaslWire, mechanism: str
+) -> None:
+    made = create(alice, lifetime_ms=60_000)
+    wire, last = scram(broker, made.token_id, made.hmac, mechanism)
+    assert last.error_code == 0
+    assert 0 < last.session_lifetime_ms <= 60_000
+    told = ask(wire, CreateDelegationTokenRequest(max_lifetime_ms=-1))
+    assert told.error_code == ErrorCode.DELEGATION_TOKEN_REQUEST_NOT_ALLOWED
+    assert (told.principal_type, told.principal_name) == ("User", "alice")
+    wire.close()
+
+
+def test_what_is_no_token_is_refused_after_a_wrong_password(
+    broker: SaslBroker, alice: SaslWire
+) -> None:
+    made = create(alice)
+    for token_id, hmac in ((made.token_id, b"wrong"), ("no such token", made.hmac)):
+        wire, last = scram(broker, token_id, hmac)
+        assert last.error_code == ErrorCode.SASL_AUTHENTICATION_FAILED
+        assert "invalid credentials with SASL mechanism" in last.error_message
+        assert wire.is_closed()
+        wire.close()
+
+
+def test_a_removed_token_signs_in_no_more(broker: SaslBroker, alice: SaslWire) -> None:
+    made = create(alice)
+    wire, last = scram(broker, made.token_id, made.hmac)
+    assert last.error_code == 0
+    removal = ExpireDelegationTokenRequest(hmac=made.hmac, expiry_time_period_ms=-1)
+    assert ask(alice, removal).error_code == 0
+    assert scram(broker, made.token_id, made.hmac)[1].error_code
+    wire.close()
+
+
+def test_a_connection_does_not_outlive_its_token(broker: SaslBroker, alice: SaslWire) -> None:
+    made = create(alice, lifetime_ms=1_000)
+    wire, last = scram(broker, made.token_id, made.hmac)
+    assert last.error_code == 0
+    time.sleep(1.1)
+    with pytest.raises((AssertionError, OSError)):
+        ask(wire, DescribeDelegationTokenRequest(owners=None))
+    wire.close()
+
+
+def client(broker: SaslBroker, token_id: str, hmac: bytes) -> Admin:
+    return Admin(
+        bootstrap_servers=broker.secured_address(),
+        security_protocol="SASL_PLAINTEXT",
+        sasl_mechanism="SCRAM-SHA-512",
+        sasl_username=token_id,
+        sasl_password=b64encode(hmac).decode(),
+        sasl_token_auth=True,
+    )
+
+
+def test_our_clients_sign_in_with_tokens(broker: SaslBroker, alice: SaslWire) -> None:
+    made = create(alice)
+    with client(broker, made.token_id, made.hmac) as admin:
+        assert admin.describe_cluster().brokers
+    with pytest.raises(AuthenticationFailed), client(broker, made.token_id, b"x") as admin:
+        admin.describe_cluster()
+
+
+@pytest.mark.parametrize("hashed", SCRAM_MECHANISMS.values())
+def test_nothing_shows_whether_a_token_exists(hashed: ScramHash) -> None:
+    found = TokenCredentials()
+    tokens = {"there": DelegationToken("User:ann", "User:ann", (), 0, 9, 9)}
+    before = found.find({}, b"secret", "there", hashed, 5)
+    there = found.find(tokens, b"secret", "there", hashed, 5)
+    assert (before.owner, there.owner, there.expires_at_ms) == (None, "ann", 9)
+    assert before.credential.salt == there.credential.salt
+    assert before.credential.iterations == there.credential.iterations
+    other = found.find({}, b"secret", "elsewhere", hashed, 5)
+    assert other.credential.salt != there.credential.salt
+    assert len(other.credential.salt) == len(there.credential.salt)
+    with pytest.raises(InvalidCredentials):
+        found.find(tokens, b"secret", "there", hashed, 10)
+
+
+def test_derived_credentials_are_remembered_within_a_bound(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(token_credentials, "REMEMBERED_MAX", 2)
+    hashed = SCRAM_MECHANISMS["SCRAM-SHA-256"]
+    tokens = dict.fromkeys("abc", DelegationToken("User:ann", "User:ann", (), 0, 9, 9))
+    known = TokenCredentials()
+
+    def derived(token_id: str) -> Any:
+        return known.find(tokens, b"secret", token_id, hashed, 5).credential
+
+    first, second = derived("a"), derived("b")
+    assert derived("a") is first
+    derived("c")
+    assert derived("a") is first
+    assert derived("b") is not second
+    assert derived("b") == second

@@ -67,6 +67,17 @@ def test_names_and_passwords_come_from_jaas() -> None:
         }
     )
     assert (found["sasl_username"], found["sasl_password"]) == ("ann", 'p"w;d=1')
+    assert "sasl_token_auth" not in found
+
+
+@pytest.mark.parametrize("module", ["scram.ScramLoginModule", "plain.PlainLoginModule"])
+def test_a_delegation_token_is_for_scram_alone(module: str) -> None:
+    jaas = (
+        f"org.apache.kafka.common.security.{module} required "
+        'username="id" password="hmac" tokenauth="True";'
+    )
+    found = consumer_options({**BASE, "kafka.sasl.jaas.config": jaas})
+    assert found.get("sasl_token_auth", False) == ("Scram" in module)
 
 
 def test_pem_stores_are_files_of_ours() -> None:

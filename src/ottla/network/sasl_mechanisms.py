@@ -74,14 +74,18 @@ class OauthBearer:
         return None
 
 
-def signing_in_with(mechanism: str, username: str, password: str) -> BeginSignIn:
-    """Return the beginning of each sign-in by PLAIN or SCRAM."""
+def signing_in_with(
+    mechanism: str, username: str, password: str, *, by_token: bool = False
+) -> BeginSignIn:
+    """Return the beginning of each sign-in by PLAIN or SCRAM. `by_token`: by SCRAM, with the id of
+    a delegation token as name and its HMAC as password."""
 
     async def begin(runtime: Runtime) -> Mechanism:
         if mechanism == "PLAIN":
             return Plain(username, password)
         nonce = b64encode(runtime.random.randbytes(NONCE_BYTES)).decode()
         scram = SCRAM_MECHANISMS[mechanism]
-        return Scram(ScramClient(scram, username, password, nonce), runtime)
+        client = ScramClient(scram, username, password, nonce, by_token=by_token)
+        return Scram(client, runtime)
 
     return begin

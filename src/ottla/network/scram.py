@@ -15,6 +15,7 @@ ITERATIONS_MAX = 1_000_000
 """Each iteration costs time here: a peer must not be able to demand hours of work."""
 
 NO_CHANNEL_BINDING = "n,,"
+TOKEN_EXTENSION = ",tokenauth=true"
 
 
 class ScramRefused(Exception):
@@ -24,11 +25,20 @@ class ScramRefused(Exception):
 class ScramClient:
     """Call `first`, then `final` with the server's first message, then `check` with its last."""
 
-    def __init__(self, scram: ScramHash, username: str, password: str, nonce: str) -> None:
+    def __init__(
+        self,
+        scram: ScramHash,
+        username: str,
+        password: str,
+        nonce: str,
+        *,
+        by_token: bool = False,
+    ) -> None:
+        """`by_token`: the name is the id of a delegation token, the password its HMAC."""
         self._scram = scram
         self._password = password.encode()
         self._nonce = nonce
-        self._first_bare = f"n={_escaped(username)},r={nonce}"
+        self._first_bare = f"n={_escaped(username)},r={nonce}{TOKEN_EXTENSION if by_token else ''}"
         self._server_signature = b""
 
     def first(self) -> bytes:

@@ -62,7 +62,9 @@ def _mechanism_of(settings: ClientSettings) -> BeginSignIn:
             raise BadSetting(setting, f"{name} needs it")
     assert username is not None
     assert password is not None
-    return signing_in_with(name, username, password)
+    if settings.sasl_token_auth and not name.startswith("SCRAM-"):
+        raise BadSetting("sasl_token_auth", f"delegation tokens sign in by SCRAM, not by {name}")
+    return signing_in_with(name, username, password, by_token=settings.sasl_token_auth)
 
 
 async def _oauth(runtime: Runtime, provider: Callable[[], Any]) -> Mechanism:

@@ -45,6 +45,7 @@ class ClientOptions(TypedDict, total=False):
     sasl_mechanism: SaslMechanism
     sasl_username: str | None
     sasl_password: str | None
+    sasl_token_auth: bool
     sasl_oauth_token_provider: Callable[[], Any] | None
 
 
@@ -100,6 +101,9 @@ class ClientSettings:
     """For PLAIN and SCRAM."""
     sasl_password: str | None = None
     """For PLAIN and SCRAM."""
+    sasl_token_auth: bool = False
+    """For SCRAM: whether the client signs in with a delegation token. The user name is its id, the
+    password its HMAC in Base64."""
     sasl_oauth_token_provider: Callable[[], Any] | None = None
     """For OAUTHBEARER: a function or coroutine function that returns a token; called whenever one
     is needed."""

@@ -11,7 +11,8 @@ from typing import Any
 from ottla.client.errors import BadSetting
 from ottla.security.jaas import BadJaas, parse_jaas
 
-_MODULES = ("PlainLoginModule", "ScramLoginModule")
+_SCRAM_MODULE = "ScramLoginModule"
+_MODULES = ("PlainLoginModule", _SCRAM_MODULE)
 _TYPES = ("PEM", "PKCS12", "JKS")  # whatever is said, the file itself decides
 
 
@@ -27,7 +28,7 @@ def security_options(given: Mapping[str, str], prefix: str = "") -> dict[str, An
     return found
 
 
-def _from_jaas(text: str, prefix: str) -> dict[str, str]:
+def _from_jaas(text: str, prefix: str) -> dict[str, Any]:
     try:
         entry = parse_jaas(text)
     except BadJaas as error:
@@ -44,7 +45,13 @@ def _from_jaas(text: str, prefix: str) -> dict[str, str]:
         raise BadSetting(
             f"{prefix}sasl.jaas.config", f"it has no {' and no '.join(sorted(missing))}"
         )
-    return {"sasl_username": pairs["username"], "sasl_password": pairs["password"]}
+    found: dict[str, Any] = {
+        "sasl_username": pairs["username"],
+        "sasl_password": pairs["password"],
+    }
+    if module == _SCRAM_MODULE and pairs.get("tokenauth", "").lower() == "true":
+        found["sasl_token_auth"] = True
+    return found
 
 
 def _stores(given: Mapping[str, str], prefix: str) -> dict[str, Any]:

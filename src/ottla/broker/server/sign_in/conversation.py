@@ -182,7 +182,9 @@ class Conversation:
         assert exchange is not None
         answer = exchange.evaluate(token)
         if exchange.is_complete:
-            principal = KafkaPrincipal(USER_TYPE, exchange.user)
+            principal = KafkaPrincipal(
+                USER_TYPE, exchange.user, token_authenticated=exchange.is_by_token
+            )
             if self._before is not None:
                 _check_unchanged(self._before.principal, principal)
             self.result = SignedIn(self.mechanism, principal, self._lifetime_ms(exchange, wall_ms))

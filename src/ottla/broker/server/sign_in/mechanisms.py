@@ -18,6 +18,9 @@ class InvalidCredentials(Exception):
 class ServerMechanism(Protocol):
     user: str
     """Who the client says it is; true once the exchange is complete."""
+    is_by_token: bool
+    """True if the client signs in with a delegation token. Once the exchange is complete, `user` is
+    the token's owner; before, it is the id of the token."""
     is_complete: bool
     expires_at_ms: int | None
     """When what the client showed becomes invalid; None for never."""

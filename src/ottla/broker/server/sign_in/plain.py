@@ -27,6 +27,7 @@ class PlainUsers:
 
 class PlainServer:
     expires_at_ms: int | None = None
+    is_by_token = False
 
     def __init__(self, users: PlainUsers) -> None:
         self._users = users

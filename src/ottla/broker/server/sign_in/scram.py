@@ -10,11 +10,12 @@ import hashlib
 import hmac
 import re
 from base64 import b64decode, b64encode
-from collections.abc import Mapping
-from typing import Final
+from collections.abc import Callable, Mapping
+from typing import Final, TypeAlias
 
 from ottla.broker.metadata.security_image import ScramCredential, ScramUser
 from ottla.broker.server.sign_in.mechanisms import InvalidCredentials, Refused
+from ottla.broker.server.sign_in.token_credentials import TokenSignIn
 from ottla.security.scram import ITERATIONS_MIN, ScramHash, xor
 
 # Kafka's patterns: RFC 5802, with names in ASCII.
@@ -83,26 +84,33 @@ def _first_of_each_mechanism(
     return {number: credentials[user, number] for number, user in first.items()}
 
 
-class ScramServer:
-    expires_at_ms: int | None = None
+FindToken: TypeAlias = Callable[[str, ScramHash], TokenSignIn]
+"""(id, mechanism) -> what it takes to sign in with this token. Raises `InvalidCredentials`."""
 
+
+class ScramServer:
     def __init__(
         self,
         scram: ScramHash,
         users: ScramUsers,
         credentials: Mapping[ScramUser, ScramCredential],
         nonce: str,
+        find_token: FindToken,
     ) -> None:
         """`nonce` is the server's part of the nonce, in printable ASCII without commas."""
         self._scram = scram
         self._users = users
         self._credentials = credentials
         self._nonce = nonce
+        self._find_token = find_token
+        self._owner: str | None = None
         self._first_bare = b""
         self._server_first = b""
         self._credential: ScramCredential | None = None
         self._is_known = False
         self.user = ""
+        self.is_by_token = False
+        self.expires_at_ms: int | None = None
         self.is_complete = False
 
     def evaluate(self, token: bytes) -> bytes:
@@ -118,7 +126,8 @@ class ScramServer:
         if match is None:
             raise InvalidCredentials("Invalid SCRAM client first message format")
         self.user = _unescaped(match["user"])
-        credential, self._is_known = self._users.find(self._credentials, self.user, self._scram)
+        self.is_by_token = _asks_for_token(match["extensions"])
+        credential = self._token_credential() if self.is_by_token else self._user_credential()
         asked_for = match["authorization_id"]
         if asked_for is not None and _unescaped(asked_for) != self.user:
             raise Refused(
@@ -135,6 +144,16 @@ class ScramServer:
         salt = b64encode(credential.salt).decode()
         self._server_first = f"r={self._nonce},s={salt},i={credential.iterations}".encode()
         return self._server_first
+
+    def _user_credential(self) -> ScramCredential:
+        credential, self._is_known = self._users.find(self._credentials, self.user, self._scram)
+        return credential
+
+    def _token_credential(self) -> ScramCredential:
+        found = self._find_token(self.user, self._scram)
+        self._owner, self.expires_at_ms = found.owner, found.expires_at_ms
+        self._is_known = found.owner is not None
+        return found.credential
 
     def _final(self, text: str, credential: ScramCredential) -> bytes:
         match = _FINAL.fullmatch(text)
@@ -159,8 +178,16 @@ class ScramServer:
             raise InvalidCredentials(
                 "Invalid client credentials" if self._is_known else "Invalid user credentials"
             )
+        if self._owner is not None:
+            self.user = self._owner
         self.is_complete = True
         return b"v=" + b64encode(scram.hmac(credential.server_key, signed))
+
+
+def _asks_for_token(extensions: str) -> bool:
+    """True if the client sent `tokenauth=true`, as Kafka's clients with a delegation token do."""
+    named = dict(part.split("=", 1) for part in extensions.split(",")[1:])
+    return named.get("tokenauth", "").lower() == "true"
 
 
 def _unescaped(name: str) -> str:

@@ -23,10 +23,13 @@ from ottla.broker.server.sign_in.conversation import (
     SignedIn,
     SignInFailed,
 )
+from ottla.broker.server.sign_in.mechanisms import InvalidCredentials
 from ottla.broker.server.sign_in.plain import PlainServer, PlainUsers
 from ottla.broker.server.sign_in.scram import NONCE_BYTES, ScramServer, ScramUsers
 from ottla.broker.server.sign_in.small_frame import BadSize, SmallFrame
+from ottla.broker.server.sign_in.token_credentials import TokenCredentials
 from ottla.config.security.sasl import PLAIN
+from ottla.config.security.tokens import token_settings
 from ottla.protocol.apis import ApiKey
 from ottla.protocol.errors import MalformedMessage, TooManyElements
 from ottla.protocol.headers import read_request_header
@@ -36,10 +39,12 @@ if TYPE_CHECKING:
     from ottla.broker.server.dispatch import Dispatcher, Route
     from ottla.broker.server.services import NodeServices
     from ottla.broker.server.sign_in.mechanisms import ServerMechanism
+    from ottla.broker.server.sign_in.token_credentials import TokenSignIn
     from ottla.config.security.sasl import SaslSettings
     from ottla.protocol.headers import RequestHeader
     from ottla.runtime.network import Socket
     from ottla.runtime.runtime import Runtime
+    from ottla.security.scram import ScramHash
 
 SIGN_IN_TIMEOUT_S: Final = 30.0
 SIGN_INS_MAX: Final = 1_000
@@ -67,6 +72,7 @@ class SignIns:
         self.failure_delay_s = failure_delay_s
         self._pending: dict[SignIn, None] = {}
         self._scram_users = ScramUsers(runtime.random.randbytes(_SECRET_BYTES))
+        self._tokens = TokenCredentials()
         self._log = FailureLog(runtime, "a client could not sign in")
 
     def begin(
@@ -94,7 +100,25 @@ class SignIns:
             return PlainServer(listener.plain_users)
         nonce = b64encode(self.runtime.random.randbytes(NONCE_BYTES)).decode()
         credentials = services.metadata.image.scram_credentials
-        return ScramServer(SCRAM_MECHANISMS[name], self._scram_users, credentials, nonce)
+        return ScramServer(
+            SCRAM_MECHANISMS[name],
+            self._scram_users,
+            credentials,
+            nonce,
+            lambda token_id, scram: self._find_token(services, token_id, scram),
+        )
+
+    def _find_token(self, services: NodeServices, token_id: str, scram: ScramHash) -> TokenSignIn:
+        settings = token_settings(services.config)
+        if settings is None:
+            raise InvalidCredentials("delegation tokens are switched off")
+        return self._tokens.find(
+            services.metadata.image.delegation_tokens,
+            settings.secret_key,
+            token_id,
+            scram,
+            self.runtime.clock.wall_ms(),
+        )
 
     def ended(self, sign_in: SignIn) -> None:
         self._pending.pop(sign_in, None)

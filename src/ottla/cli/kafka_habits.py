@@ -64,6 +64,10 @@ def _pairs(option: str) -> Callable[[str], Words]:
     return lambda text: [word for pair in split_pairs(text) for word in (option, pair)]
 
 
+def split_into_words(text: str) -> Words:
+    return text.split(",")
+
+
 def split_pairs(text: str) -> Iterable[str]:
     pair, is_list = "", False
     for part in text.split(","):
@@ -124,6 +128,9 @@ HABITS: Final[Mapping[str, Mapping[str, Habit]]] = {
         "--delete-config": _each("--delete"),
         "--entity-default": ["--cluster-default"],
     },
+    "quotas list": {"--describe": []},
+    "quotas set": {"--alter": [], "--add-config": split_into_words},
+    "quotas remove": {"--alter": [], "--delete-config": split_into_words},
     "offsets": {"--time": _moment, "--partitions": "--partition"},
     "log-dirs": {
         "--describe": [],

@@ -23,6 +23,7 @@ MODULES = {
     "transactions": "ottla.cli.transactions",
     "users": "ottla.cli.security.users",
     "acls": "ottla.cli.acls.commands",
+    "quotas": "ottla.cli.security.quotas",
     "cluster": "ottla.cli.cluster.commands",
     "quorum": "ottla.cli.cluster.quorum",
     "log-dirs": "ottla.cli.logs.log_dirs",

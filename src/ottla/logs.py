@@ -64,22 +64,21 @@ _LIFE_CYCLE: Final = "ottla.node"
 class Logger:
     """Takes fields as keywords; `exc_info` is an exception to show with its traceback."""
 
-    __slots__ = ("_log",)
+    __slots__ = ("_log", "shows_debug")
 
     def __init__(self, log: logging.Logger) -> None:
         self._log = log
+        self.shows_debug = log.isEnabledFor(logging.DEBUG)
+        """True if lines of that level are written. For callers that cannot afford the call; true of
+        what was set by `configure`, and followed by `levels_changed`."""
+        _made.append(self)
 
     @property
     def name(self) -> str:
         return self._log.name
 
-    @property
-    def shows_info(self) -> bool:
-        return self._log.isEnabledFor(logging.INFO)
-
-    @property
-    def shows_debug(self) -> bool:
-        return self._log.isEnabledFor(logging.DEBUG)
+    def refresh(self) -> None:
+        self.shows_debug = self._log.isEnabledFor(logging.DEBUG)
 
     def debug(self, event: str, /, *values: object, **fields: Any) -> None:
         if self._log.isEnabledFor(logging.DEBUG):
@@ -113,8 +112,17 @@ class Logger:
         self._log.log(level, event, *values, exc_info=error, extra={"fields": fields}, stacklevel=3)
 
 
+_made: Final[list[Logger]] = []
+
+
 def get_logger(name: str) -> Logger:
     return Logger(logging.getLogger(name))
+
+
+def levels_changed() -> None:
+    """Call this after levels were set."""
+    for made in _made:
+        made.refresh()
 
 
 class LevelError(ValueError):
@@ -159,6 +167,7 @@ def configure(
     audit_logger.propagate = False
     for name, number in levels.items():
         logging.getLogger(name).setLevel(number)
+    levels_changed()
 
 
 class HumanFormatter(logging.Formatter):

@@ -205,7 +205,7 @@ def test_decisions_are_remembered_within_a_bound() -> None:
     rules = rules_of(acl("", Operation.READ, pattern=PatternType.PREFIXED))
     for number in range(VERDICTS_MAX + 10):
         assert may(rules, Operation.READ, f"t{number}")
-    assert len(rules._verdicts) <= VERDICTS_MAX
+    assert len(rules.known) <= VERDICTS_MAX
     known = rules.verdict(ANN, HOST, Operation.READ, TOPIC, "t1")
     assert rules.verdict(ANN, HOST, Operation.READ, TOPIC, "t1") is known
     put(rules, {})

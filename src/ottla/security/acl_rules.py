@@ -60,7 +60,8 @@ class AclRules:
         self._index = AclIndex()
         self._acls: Mapping[bytes, AccessControlEntry] = {}
         """Those in the index, by id."""
-        self._verdicts: dict[tuple[object, ...], Verdict] = {}
+        self.known: dict[tuple[object, ...], Verdict] = {}
+        """The decisions made since the ACLs changed, for who may not lose the time of a call."""
         self.is_loaded = False
         """Set it when all ACLs are there. Until then only super users get a verdict."""
 
@@ -74,7 +75,7 @@ class AclRules:
     ) -> Verdict:
         """Raises `NotLoaded`."""
         key = (name, operation, resource_type, host, principal)
-        known = self._verdicts.get(key)
+        known = self.known.get(key)
         return self._decide(*key) if known is None else known
 
     def _decide(
@@ -108,7 +109,7 @@ class AclRules:
         """Return whether there may be a resource, of whatever name, on which the principal may do
         this."""
         key = (operation, resource_type, host, principal)
-        known = self._verdicts.get(key)
+        known = self.known.get(key)
         if known is not None:
             return known
         # As Kafka does: super users, and names without ACLs where those are open to everybody.
@@ -119,9 +120,9 @@ class AclRules:
         return self._remembered(key, verdict)
 
     def _remembered(self, key: tuple[object, ...], verdict: Verdict) -> Verdict:
-        if len(self._verdicts) >= VERDICTS_MAX:
-            self._verdicts.clear()
-        self._verdicts[key] = verdict
+        if len(self.known) >= VERDICTS_MAX:
+            self.known.clear()
+        self.known[key] = verdict
         return verdict
 
     def change(
@@ -145,13 +146,13 @@ class AclRules:
             elif old is None and new is not None:
                 added.append((acl_id, new))
             yield
-        self._verdicts.clear()
+        self.known.clear()
         yield from self._added(added, allowing=False)
         yield from self._removed(removed, allowing=True)
         yield from self._added(added, allowing=True)
         yield from self._removed(removed, allowing=False)
         self._acls = acls
-        self._verdicts.clear()
+        self.known.clear()
         for done in (added, removed):  # freeing them in one go takes long, too
             while done:
                 done.pop()

@@ -6,11 +6,12 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from ottla.broker.server.audit import AuditLog
+from ottla.broker.server.audit import log as audit_log
 from ottla.logs import get_logger
 from ottla.protocol.errors import ErrorCode, KafkaError
 from ottla.runtime.collector import collector_paused
 from ottla.runtime.pace import Backlog
-from ottla.security.acl_rules import AclRules, NotLoaded
+from ottla.security.acl_rules import AclRules, NotLoaded, Verdict
 
 if TYPE_CHECKING:
     import asyncio
@@ -36,6 +37,7 @@ class AclAuthorizer:
         self._audit = AuditLog(runtime)
         self._clock = runtime.clock
         self._next_warning_s = 0.0
+        self._known = self._rules.known
         self._changes = Backlog(runtime, "follow-acls")
 
     def allows(
@@ -50,15 +52,30 @@ class AclAuthorizer:
         caller = context.caller
         if caller.is_this_node:
             return True
+        # Busy clients ask this again and again: `verdict` would say the same, a call later.
+        verdict = self._known.get((name, operation, resource_type, caller.host, caller.principal))
+        if verdict is None:
+            verdict = self._decided(context, operation, resource_type, name)
+        if verdict.is_allowed and not audit_log.shows_debug:
+            return True
+        if not quiet:
+            self._audit.note(context, operation, resource_type, name, verdict)
+        return verdict.is_allowed
+
+    def _decided(
+        self,
+        context: NodeContext,
+        operation: Operation,
+        resource_type: ResourceType,
+        name: str,
+    ) -> Verdict:
+        caller = context.caller
         try:
-            verdict = self._rules.verdict(
+            return self._rules.verdict(
                 caller.principal, caller.host, operation, resource_type, name
             )
         except NotLoaded:
             raise self._not_ready(context) from None
-        if not quiet:
-            self._audit.note(context, operation, resource_type, name, verdict)
-        return verdict.is_allowed
 
     def allows_on_any(
         self, context: NodeContext, operation: Operation, resource_type: ResourceType

@@ -77,7 +77,7 @@ class AuditLog:
         if verdict.is_allowed:
             if log.shows_debug and self._allowed.may_write():
                 log.debug("allowed", **_fields(context, operation, resource_type, name, verdict))
-        elif log.shows_info and self._denied.may_write():
+        elif self._denied.may_write():
             log.info("denied", **_fields(context, operation, resource_type, name, verdict))
 
 

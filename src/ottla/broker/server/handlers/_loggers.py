@@ -10,7 +10,7 @@ import logging
 from collections.abc import Sequence
 
 from ottla.broker.controller.alter_configs import KeyChange, Operation, check_keys
-from ottla.logs import AUDIT_LOGGER
+from ottla.logs import AUDIT_LOGGER, levels_changed
 from ottla.protocol.errors import ErrorCode, KafkaError
 
 ROOT = "root"
@@ -52,6 +52,7 @@ def alter_levels(changes: Sequence[KeyChange], *, validate_only: bool) -> None:
             _logger(change.key).setLevel(_LEVELS[change.value or ""])
         else:
             _logger(change.key).setLevel(logging.NOTSET)
+    levels_changed()
 
 
 def _check(change: KeyChange) -> None:

@@ -9,10 +9,9 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from bench.brokers import HOST, free_port, run_java
+from bench.brokers import HOST, run_java
 from bench.cluster_nodes import NODES, Trio
 
-from broker_wire import Wire
 from ottla.config.authorization import STANDARD_AUTHORIZER
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.create_acls import AclCreation, CreateAclsRequest
@@ -40,35 +39,46 @@ ALL: dict[str, Any] = {
 }
 
 
+def signing_in(user: str) -> str:
+    """A JAAS line by which clients, or nodes among themselves, are this user."""
+    return plain_users({}).replace(";", f'username="{user}" password="{user}-secret";')
+
+
 class Guarded(Trio):
-    """Clients sign in as ann, who has no right, or as admin. Nodes among themselves are ANONYMOUS,
-    and super users."""
+    """Everybody signs in: clients as ann, who has no right, or as admin, and nodes among themselves
+    as node. Nobody is trusted for being there."""
 
     def __init__(self, folder: Path) -> None:
         super().__init__(folder, None)
-        self.ports = {number: free_port() for number in NODES}
-        for number, node in self.nodes.items():
+        users = plain_users({user: f"{user}-secret" for user in ("ann", "admin", "node")})
+        both = signing_in("node").replace(";", " " + users.partition("required ")[2])
+        for node in self.nodes.values():
             node.options = {
-                "listeners": f"INTERNAL://{HOST}:{node.port},"
-                f"SASL_PLAINTEXT://{HOST}:{self.ports[number]},"
+                "listeners": f"CLIENTS://{HOST}:{node.port},"
                 f"CONTROLLER://{HOST}:{node.controller_port}",
-                "listener.security.protocol.map": "INTERNAL:PLAINTEXT,CONTROLLER:PLAINTEXT,"
-                "SASL_PLAINTEXT:SASL_PLAINTEXT",
-                "inter.broker.listener.name": "INTERNAL",
+                "listener.security.protocol.map": "CLIENTS:SASL_PLAINTEXT,"
+                "CONTROLLER:SASL_PLAINTEXT",
+                "inter.broker.listener.name": "CLIENTS",
                 "sasl.enabled.mechanisms": "PLAIN",
-                "listener.name.sasl_plaintext.plain.sasl.jaas.config": plain_users(
-                    {"ann": "ann-secret", "admin": "admin-secret"}
-                ),
+                "sasl.mechanism.inter.broker.protocol": "PLAIN",
+                "sasl.mechanism.controller.protocol": "PLAIN",
+                "listener.name.clients.plain.sasl.jaas.config": both,
+                "listener.name.controller.plain.sasl.jaas.config": both,
                 "authorizer.class.name": STANDARD_AUTHORIZER,
-                "super.users": "User:ANONYMOUS;User:admin",
+                "super.users": "User:node;User:admin",
             }
+        self.tool_config = folder / "admin.properties"
+        self.tool_config.write_text(
+            "security.protocol=SASL_PLAINTEXT\nsasl.mechanism=PLAIN\n"
+            f"sasl.jaas.config={signing_in('admin')}\n"
+        )
 
-    def ask(self, number: int, user: str, request: Any) -> Any:
+    def ask(self, number: int, user: str, request: Any, version: int = 3) -> Any:
         """Ask one node as this user."""
-        wire = SaslWire(self.ports[number])
+        wire = SaslWire(self.nodes[number].port)
         try:
             assert wire.plain(user, f"{user}-secret").error_code == 0
-            return wire.ask(request, 3)
+            return wire.ask(request, version)
         finally:
             wire.close()
 
@@ -76,13 +86,9 @@ class Guarded(Trio):
         partitions = [RequestPartitionData(partition_index=0)]
         topic = RequestTopicData(topic_name="__cluster_metadata", partitions=partitions)
         request = DescribeQuorumRequest(topics=[topic])
-        node = next(node for node in self.nodes.values() if node.running)
-        wire = Wire(node)
-        try:
-            answer = wire.ask(request, 1)
-            return int(answer.topics[0].partitions[0].leader_id)
-        finally:
-            wire.close()
+        number = next(number for number, node in self.nodes.items() if node.running)
+        answer = self.ask(number, "admin", request, 1)
+        return int(answer.topics[0].partitions[0].leader_id)
 
 
 @pytest.fixture(scope="module")
@@ -140,7 +146,8 @@ def test_acls_are_in_force_on_each_node_whoever_leads(trio: Guarded, kafka_libs:
         assert code_of(trio.ask(number, "admin", removing())) == 0
         eventually(lambda: not any(may_list(trio, each) for each in NODES))
 
-    tool = ("org.apache.kafka.tools.AclCommand", "--bootstrap-server", trio.address)
+    to = ("--bootstrap-server", trio.address, "--command-config", str(trio.tool_config))
+    tool = ("org.apache.kafka.tools.AclCommand", *to)
     ann = ("--allow-principal", "User:ann", "--operation", "Alter", "--cluster")
     run_java(kafka_libs, *tool, "--add", *ann)
     eventually(lambda: all(may_list(trio, each) for each in NODES))

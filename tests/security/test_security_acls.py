@@ -8,7 +8,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ottla.security.acl_index import AclIndex, comparable_host
-from ottla.security.acl_rules import VERDICTS_MAX, AclRules, NotLoaded, Reason
+from ottla.security.acl_rules import (
+    NAME_REMEMBERED_MAX,
+    VERDICTS_MAX,
+    AclRules,
+    NotLoaded,
+    Reason,
+)
 from ottla.security.acls import AccessControlEntry, AclFilter
 from ottla.security.principal import KafkaPrincipal
 from ottla.security.rights import Operation, PatternType, Permission, ResourceType
@@ -210,6 +216,15 @@ def test_decisions_are_remembered_within_a_bound() -> None:
     assert rules.verdict(ANN, HOST, Operation.READ, TOPIC, "t1") is known
     put(rules, {})
     assert not may(rules, Operation.READ, "t1")
+
+
+def test_decisions_about_endless_names_are_not_remembered() -> None:
+    rules = rules_of(acl("", Operation.READ, pattern=PatternType.PREFIXED))
+    assert may(rules, Operation.READ, "t" * NAME_REMEMBERED_MAX)
+    assert len(rules.known) == 1
+    assert may(rules, Operation.READ, "t" * (NAME_REMEMBERED_MAX + 1))
+    assert not may(rules, Operation.READ, who=KafkaPrincipal("User", "u" * 30_000))
+    assert len(rules.known) == 1
 
 
 def test_removing_an_acl_leaves_its_twin() -> None:

@@ -26,6 +26,8 @@ class NotLoaded(Exception):
 
 VERDICTS_MAX: Final = 20_000
 """The most decisions remembered, a few hundred bytes each."""
+NAME_REMEMBERED_MAX: Final = 256
+"""Decisions about longer names are not remembered: clients may ask about names of 32 KB."""
 
 
 class Reason(Enum):
@@ -97,6 +99,8 @@ class AclRules:
                 verdict = Verdict(acl.permission_type == Permission.ALLOW, Reason.ACL, acl)
             else:
                 verdict = _NO_MATCH if has_acls else self._without_acls
+        if len(name) > NAME_REMEMBERED_MAX or len(principal.name) > NAME_REMEMBERED_MAX:
+            return verdict
         return self._remembered((name, operation, resource_type, host, principal), verdict)
 
     def verdict_on_any(

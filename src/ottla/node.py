@@ -222,7 +222,7 @@ class Node:
             from ottla.broker.server.sign_in.sign_ins import ListenerSasl
 
             try:
-                sasl = ListenerSasl(listener, config.sasl_of(listener))
+                sasl = ListenerSasl(listener, config.sasl_of(listener), self.runtime)
             except ConfigError as error:
                 raise OSError(f"nobody could sign in: {error}") from None
         return ListenerSecurity(config.protocol_of(listener), self._tls_of(listener), sasl)

@@ -6,14 +6,18 @@ from typing import Final
 
 from ottla.config.errors import ConfigError, Problem
 from ottla.config.security.listener_keys import ListenerKeys
+from ottla.config.security.oauth import OauthSettings, oauth_settings
 from ottla.security.jaas import BadJaas, parse_jaas
 from ottla.security.scram import SCRAM_MECHANISMS
 
 PLAIN: Final = "PLAIN"
-SERVED_MECHANISMS: Final = (PLAIN, *SCRAM_MECHANISMS)
+OAUTHBEARER: Final = "OAUTHBEARER"
+PASSWORD_MECHANISMS: Final = (PLAIN, *SCRAM_MECHANISMS)
+SERVED_MECHANISMS: Final = (*PASSWORD_MECHANISMS, OAUTHBEARER)
 _HIDDEN: Final = "[hidden]"
 _PLAIN_MODULE: Final = "org.apache.kafka.common.security.plain.PlainLoginModule"
 _SCRAM_MODULE: Final = "org.apache.kafka.common.security.scram.ScramLoginModule"
+_OAUTH_MODULE: Final = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule"
 _USER_PREFIX: Final = "user_"
 _JAAS: Final = "sasl.jaas.config"
 _REAUTH: Final = "connections.max.reauth.ms"
@@ -37,6 +41,7 @@ class SaslSettings:
     receive_bytes_max: int
     reauth_ms: Mapping[str, int] = field(default_factory=dict)
     """Mechanism -> how long a client may stay signed in without signing in again; 0 for ever."""
+    oauth: OauthSettings | None = None
 
 
 def sasl_settings(keys: ListenerKeys) -> SaslSettings:
@@ -56,21 +61,27 @@ def sasl_settings(keys: ListenerKeys) -> SaslSettings:
             users = _plain_users(keys)
         except ConfigError as error:
             problems += (one for one in error.problems if isinstance(one, Problem))
+    oauth = None
+    if OAUTHBEARER in mechanisms:
+        try:
+            oauth = _oauth(keys)
+        except ConfigError as error:
+            problems += (one for one in error.problems if isinstance(one, Problem))
     if problems:
         raise ConfigError(problems)
     reauth_ms = {}
     for name in mechanisms:
         own = keys.of_mechanism(name, _REAUTH)
         reauth_ms[name] = keys[_REAUTH] if own is None else own
-    return SaslSettings(mechanisms, users, keys["sasl.server.max.receive.size"], reauth_ms)
+    return SaslSettings(mechanisms, users, keys["sasl.server.max.receive.size"], reauth_ms, oauth)
 
 
 def login(keys: ListenerKeys, setting: str) -> Login:
     """Return how this node signs in to others by a listener; raises `ConfigError`. `setting` is the
     key that names the mechanism."""
     mechanism = keys[setting]
-    if mechanism not in SERVED_MECHANISMS:
-        expected = f"expected one of {', '.join(SERVED_MECHANISMS)}"
+    if mechanism not in PASSWORD_MECHANISMS:
+        expected = f"expected one of {', '.join(PASSWORD_MECHANISMS)}"
         raise ConfigError.of(keys.name(setting), mechanism, expected)
     options = _options(keys, mechanism, 'username="admin" password="its password"')
     name = keys.own_name(f"{mechanism.lower()}.{_JAAS}")
@@ -79,6 +90,13 @@ def login(keys: ListenerKeys, setting: str) -> Login:
         expected = "the node signs in to others with username and password, which are missing"
         raise ConfigError.of(name, _HIDDEN, expected)
     return Login(mechanism, user, password)
+
+
+def _oauth(keys: ListenerKeys) -> OauthSettings:
+    """Unsecured tokens need a JAAS line, so that nobody has them by forgetting a setting."""
+    if keys["sasl.oauthbearer.jwks.endpoint.url"]:
+        return oauth_settings(keys, {})
+    return oauth_settings(keys, _options(keys, OAUTHBEARER, 'unsecuredValidatorRequiredScope=""'))
 
 
 def _plain_users(keys: ListenerKeys) -> dict[str, str]:
@@ -92,7 +110,7 @@ def _plain_users(keys: ListenerKeys) -> dict[str, str]:
 def _options(keys: ListenerKeys, mechanism: str, example: str) -> Mapping[str, str]:
     """Return the options of the JAAS line of a mechanism."""
     name = keys.own_name(f"{mechanism.lower()}.{_JAAS}")
-    module = _PLAIN_MODULE if mechanism == PLAIN else _SCRAM_MODULE
+    module = {PLAIN: _PLAIN_MODULE, OAUTHBEARER: _OAUTH_MODULE}.get(mechanism, _SCRAM_MODULE)
     text = keys.of_mechanism(mechanism, _JAAS)
     if text is None:
         raise ConfigError.of(name, None, f"set it, such as {name}={module} required {example};")

@@ -28,8 +28,9 @@ from ottla.broker.server.sign_in.plain import PlainServer, PlainUsers
 from ottla.broker.server.sign_in.scram import NONCE_BYTES, ScramServer, ScramUsers
 from ottla.broker.server.sign_in.small_frame import BadSize, SmallFrame
 from ottla.broker.server.sign_in.token_credentials import TokenCredentials
-from ottla.config.security.sasl import PLAIN
+from ottla.config.security.sasl import OAUTHBEARER, PLAIN
 from ottla.config.security.tokens import token_settings
+from ottla.logs import get_logger
 from ottla.protocol.apis import ApiKey
 from ottla.protocol.errors import MalformedMessage, TooManyElements
 from ottla.protocol.headers import read_request_header
@@ -39,12 +40,16 @@ if TYPE_CHECKING:
     from ottla.broker.server.dispatch import Dispatcher, Route
     from ottla.broker.server.services import NodeServices
     from ottla.broker.server.sign_in.mechanisms import ServerMechanism
+    from ottla.broker.server.sign_in.oauth import TokenCheck
     from ottla.broker.server.sign_in.token_credentials import TokenSignIn
+    from ottla.config.security.oauth import OauthSettings
     from ottla.config.security.sasl import SaslSettings
     from ottla.protocol.headers import RequestHeader
     from ottla.runtime.network import Socket
     from ottla.runtime.runtime import Runtime
     from ottla.security.scram import ScramHash
+
+log = get_logger("ottla.network")
 
 SIGN_IN_TIMEOUT_S: Final = 30.0
 SIGN_INS_MAX: Final = 1_000
@@ -58,10 +63,30 @@ Finished: TypeAlias = "Callable[[Socket, Caller, SignedIn], object]"
 class ListenerSasl:
     """How clients of one listener sign in."""
 
-    def __init__(self, name: str, settings: SaslSettings) -> None:
+    def __init__(self, name: str, settings: SaslSettings, runtime: Runtime) -> None:
         self.name = name
         self.settings = settings
         self.plain_users = PlainUsers(settings.plain_users)
+        self.tokens: TokenCheck | None = None
+        if settings.oauth is not None:
+            self.tokens = _token_check(runtime, name, settings.oauth)
+
+
+def _token_check(runtime: Runtime, listener: str, settings: OauthSettings) -> TokenCheck:
+    from ottla.broker.server.sign_in.oauth import TokenCheck
+
+    if settings.keys is None:
+        log.warning(
+            "ANYBODY may sign in as anybody here: the listener accepts tokens without a signature; "
+            "set sasl.oauthbearer.jwks.endpoint.url",
+            listener=listener,
+        )
+        return TokenCheck(settings, None)
+    from ottla.broker.server.sign_in.jwks import Jwks
+
+    keys = Jwks(runtime, settings.keys)
+    keys.start()
+    return TokenCheck(settings, keys)
 
 
 class SignIns:
@@ -98,6 +123,10 @@ class SignIns:
         """Begin an exchange."""
         if name == PLAIN:
             return PlainServer(listener.plain_users)
+        if name == OAUTHBEARER and listener.tokens is not None:
+            from ottla.broker.server.sign_in.oauth import OauthServer
+
+            return OauthServer(listener.tokens, self.runtime.clock.wall_ms)
         nonce = b64encode(self.runtime.random.randbytes(NONCE_BYTES)).decode()
         credentials = services.metadata.image.scram_credentials
         return ScramServer(

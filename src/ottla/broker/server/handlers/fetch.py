@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Generator, Iterable
+from collections.abc import Callable, Collection, Generator, Iterable
 from typing import TYPE_CHECKING, Final
 
 from ottla.broker.replication.replica_selector import NO_PREFERENCE, preferred_replica
@@ -29,6 +29,7 @@ from ottla.security.rights import Operation, ResourceType
 if TYPE_CHECKING:
     from ottla.broker.quotas.budget import Budget
     from ottla.broker.replication.partition import Partition
+    from ottla.broker.server.authorizer import Authorizer
     from ottla.broker.server.context import BrokerContext
     from ottla.broker.storage.segments.transaction_index import (
         AbortedTransaction as IndexedTransaction,
@@ -46,7 +47,8 @@ size that they have when they are encoded, which happens later."""
 _FOLLOWERS_FROM: Final = 11
 """The first version whose consumers may read from followers."""
 _LEADERS_TOLD_FROM: Final = 16
-_NONE: Final[frozenset[str | bytes]] = frozenset()
+_READ: Final = Operation.READ
+_TOPIC: Final = ResourceType.TOPIC
 
 
 def handle(context: BrokerContext, request: FetchRequest) -> FetchResponse | Pending:
@@ -113,7 +115,8 @@ class FetchRun:
         self._request = request
         self._session = session
         self._wanted = list(wanted)
-        self._unreadable = _NONE if context.services.authorizer is None else self._find_unreadable()
+        authorizer = context.services.authorizer
+        self._unreadable = () if authorizer is None else self._find_unreadable(authorizer)
         self._full = full
         self._epoch = session.epoch
         self._committed = request.isolation_level == READ_COMMITTED
@@ -128,21 +131,27 @@ class FetchRun:
         self._size = self._left = 0
         """Bytes that were read, and that may still be read."""
 
-    def _find_unreadable(self) -> frozenset[str | bytes]:
+    def _find_unreadable(self, authorizer: Authorizer) -> Collection[str | bytes]:
         """Return the topics, as the client names them, that it may not read."""
         context = self._context
-        by_id = context.services.metadata.image.topics_by_id
-        found = set()
-        for topic in {wanted.topic for wanted in self._wanted}:
+        found: set[str | bytes] | None = None
+        previous: str | bytes | None = None
+        for wanted in self._wanted:
+            topic = wanted.topic
+            if topic == previous:
+                continue
+            previous = topic
             if isinstance(topic, str):
                 name = topic
-            elif topic in by_id:
-                name = by_id[topic].name
             else:
-                continue
-            if not context.may(Operation.READ, ResourceType.TOPIC, name):
+                known = context.services.metadata.image.topics_by_id.get(topic)
+                if known is None:
+                    continue  # there is no such topic, as the client is told
+                name = known.name
+            if not authorizer.allows(context, _READ, _TOPIC, name):
+                found = found or set()
                 found.add(topic)
-        return frozenset(found)
+        return found or ()
 
     def start(self) -> FetchResponse | Pending:
         if len(self._wanted) > AT_ONCE_PARTITIONS_MAX:

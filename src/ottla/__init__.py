@@ -41,6 +41,7 @@ if TYPE_CHECKING:
     from ottla.client.admin.quotas import QuotaEntity as QuotaEntity
     from ottla.client.admin.quotas import QuotaName as QuotaName
     from ottla.client.admin.reassignments import Reassignment as Reassignment
+    from ottla.client.admin.tokens import DelegationToken as DelegationToken
     from ottla.client.admin.topics import CreatedTopic as CreatedTopic
     from ottla.client.admin.topics import EligibleLeaders as EligibleLeaders
     from ottla.client.admin.topics import NewTopic as NewTopic

@@ -2,22 +2,26 @@
 
 from __future__ import annotations
 
+import json
+import re
 import time
-from base64 import b64encode
+from base64 import b64decode, b64encode
 from collections.abc import Iterator
 from typing import Any
 
 import pytest
+from typer.testing import CliRunner
 
 from ottla.blocking import Admin
 from ottla.broker.metadata.security_image import DelegationToken
 from ottla.broker.server.sign_in import token_credentials
 from ottla.broker.server.sign_in.mechanisms import InvalidCredentials
 from ottla.broker.server.sign_in.token_credentials import TokenCredentials
+from ottla.cli.root import app
 from ottla.client.errors import AuthenticationFailed
 from ottla.network.scram import ScramClient
 from ottla.protocol.apis import api
-from ottla.protocol.errors import ErrorCode
+from ottla.protocol.errors import ErrorCode, KafkaError
 from ottla.protocol.messages.create_delegation_token import (
     CreatableRenewers,
     CreateDelegationTokenRequest,
@@ -258,3 +262,89 @@ def test_derived_credentials_are_remembered_within_a_bound(
     assert derived("a") is first
     assert derived("b") is not second
     assert derived("b") == second
+
+
+# --- Admin and the command line -----------------------------------------------------------------
+
+LATER_MS = 3_600_000
+
+
+def admin_of(broker: SaslBroker, user: str) -> Admin:
+    return Admin(
+        bootstrap_servers=broker.secured_address(),
+        security_protocol="SASL_PLAINTEXT",
+        sasl_username=user,
+        sasl_password=USERS[user],
+    )
+
+
+def test_admin_makes_renews_and_expires_tokens(broker: SaslBroker) -> None:
+    with admin_of(broker, "alice") as alice, admin_of(broker, "bob") as bob:
+        made = alice.create_delegation_token(renewers=["User:bob"], max_lifetime_ms=2 * LATER_MS)
+        assert (made.owner, made.requester, made.renewers) == (
+            *("User:alice", "User:alice"),
+            ("User:bob",),
+        )
+        assert made.max_timestamp_ms == made.issue_timestamp_ms + 2 * LATER_MS
+        assert made.password not in repr(made)
+        assert made in bob.describe_delegation_token()
+        assert made in alice.describe_delegation_token(["User:alice"])
+        assert alice.describe_delegation_token([]) == []
+        soon = bob.renew_delegation_token(made.hmac, period_ms=LATER_MS)
+        assert soon < bob.renew_delegation_token(made.hmac) == made.max_timestamp_ms
+        sooner = bob.expire_delegation_token(made.hmac, period_ms=5_000)
+        assert sooner < soon
+        assert alice.expire_delegation_token(made.hmac) <= sooner
+        assert made.token_id not in {one.token_id for one in alice.describe_delegation_token()}
+        with pytest.raises(KafkaError) as gone:
+            alice.renew_delegation_token(made.hmac)
+        assert gone.value.code is ErrorCode.DELEGATION_TOKEN_NOT_FOUND
+        # Without an authorizer everybody may make tokens for everybody.
+        assert alice.create_delegation_token(owner="User:carol").owner == "User:carol"
+
+
+def run(broker: SaslBroker, *arguments: str, code: int = 0) -> str:
+    settings = {
+        "security.protocol": "SASL_PLAINTEXT",
+        "sasl.mechanism": "PLAIN",
+        "sasl.username": "alice",
+        "sasl.password": USERS["alice"],
+    }
+    named = [word for pair in settings.items() for word in ("-X", "=".join(pair))]
+    words = ["tokens", *arguments, "--bootstrap", broker.secured_address(), *named]
+    done = CliRunner().invoke(app, words)
+    assert done.exit_code == code, done.output
+    return done.output
+
+
+def test_the_command_line_in_its_own_words(broker: SaslBroker) -> None:
+    made = json.loads(run(broker, "create", "--renewer", "User:bob", "--json"))
+    assert b64decode(made["hmac"]) == token_hmac(SECRET.encode(), made["token"])
+    table = run(broker, "list")
+    assert made["token"] in table
+    assert made["hmac"] not in table
+    (listed,) = (
+        one for one in json.loads(run(broker, "list", "--json")) if one["token"] == made["token"]
+    )
+    assert listed == {name: value for name, value in made.items() if name != "hmac"}
+    assert "The token expires at" in run(broker, "renew", made["hmac"], "--period", "1h")
+    assert "--yes" in run(broker, "expire", made["hmac"], code=2)
+    assert run(broker, "expire", made["hmac"], "--yes") == "Removed the token.\n"
+    assert "no such delegation token" in run(broker, "renew", made["hmac"], code=1)
+    assert "it is not Base64" in run(broker, "renew", "?", code=2)
+    assert "User:alice" in run(broker, "create", "--owner", "alice", code=2)
+
+
+def test_the_command_line_in_the_words_of_kafkas_tool(broker: SaslBroker) -> None:
+    period = str(LATER_MS)
+    told = run(
+        *(broker, "--create", "--max-life-time-period", period, "--renewer-principal", "User:bob")
+    )
+    (hmac,) = re.findall(r"HMAC: +(\S+)", told)
+    (token,) = re.findall(r"Token: +(\S+)", told)
+    assert token in run(broker, "--describe", "--owner-principal", "User:bob")
+    assert "The token expires at" in run(
+        broker, "--renew", "--hmac", hmac, "--renew-time-period", "-1"
+    )
+    removed = run(broker, "--expire", "--hmac", hmac, "--expiry-time-period", "-1")
+    assert removed == "Removed the token.\n"

@@ -21,6 +21,7 @@ from ottla.client.admin.producers import IDLE_MS_DEFAULT
 from ottla.client.admin.quorum import DescribedQuorum
 from ottla.client.admin.quotas import Name, QuotaEntity
 from ottla.client.admin.reassignments import Reassignment
+from ottla.client.admin.tokens import DelegationToken
 from ottla.client.admin.topics import SERVER_DEFAULT, CreatedTopic, EligibleLeaders, NewTopic
 from ottla.client.admin.transaction_values import (
     ActiveProducer,
@@ -556,6 +557,46 @@ class Admin:
         >>> admin.alter_user_scram_credentials([ScramUpsertion("alice", "secret")])
         """
         return self._loop.call(lambda: self._admin.alter_user_scram_credentials(changes))
+
+    # Token calls
+
+    def create_delegation_token(
+        self,
+        *,
+        owner: str | None = None,
+        renewers: Iterable[str] = (),
+        max_lifetime_ms: int | None = None,
+    ) -> DelegationToken:
+        """Create a token for this client's own user, or with the right to do so for another one.
+        The renewers may renew and expire it, too.
+
+        >>> token = admin.create_delegation_token(renewers=["User:scheduler"])
+        """
+        return self._loop.call(
+            lambda: self._admin.create_delegation_token(
+                owner=owner, renewers=renewers, max_lifetime_ms=max_lifetime_ms
+            )
+        )
+
+    def renew_delegation_token(self, hmac: bytes, *, period_ms: int | None = None) -> int:
+        """Let a token expire in `period_ms` from now, or when the cluster lets tokens expire.
+        Returns when that is."""
+        return self._loop.call(
+            lambda: self._admin.renew_delegation_token(hmac, period_ms=period_ms)
+        )
+
+    def expire_delegation_token(self, hmac: bytes, *, period_ms: int | None = None) -> int:
+        """Let a token expire in `period_ms` from now, or remove it at once. Returns when it
+        expires."""
+        return self._loop.call(
+            lambda: self._admin.expire_delegation_token(hmac, period_ms=period_ms)
+        )
+
+    def describe_delegation_token(
+        self, owners: Iterable[str] | None = None
+    ) -> list[DelegationToken]:
+        """Return the tokens of these owners, or all, that this client may see."""
+        return self._loop.call(lambda: self._admin.describe_delegation_token(owners))
 
     # Quota calls
 

@@ -31,6 +31,7 @@ COMMON: Final[Mapping[str, Habit]] = {
 ARGUMENTS: Final[Mapping[str, str]] = {
     "--topic": "TOPIC",
     "--group": "GROUP",
+    "--hmac": "HMAC",
     "--transactional-id": "TRANSACTIONAL_ID",
     "--id": "BROKER",
 }
@@ -91,6 +92,15 @@ HABITS: Final[Mapping[str, Mapping[str, Habit]]] = {
     "acls list": _ACLS,
     "acls add": {**_ACLS, "--force": []},
     "acls remove": {**_ACLS, "--force": ["--yes"]},
+    "tokens list": {"--owner-principal": "--owner"},
+    "tokens describe": {"--owner-principal": "--owner"},
+    "tokens create": {
+        "--owner-principal": "--owner",
+        "--renewer-principal": "--renewer",
+        "--max-life-time-period": "--max-lifetime",
+    },
+    "tokens renew": {"--renew-time-period": "--period"},
+    "tokens expire": {"--expiry-time-period": lambda ms: ["--period", ms, "--yes"]},
     "consume": {
         "--from-beginning": ["--from", "earliest"],
         "--offset": "--from",
@@ -171,6 +181,7 @@ TOOLS: Final[Mapping[str, str]] = {
     "consumer": "consume",
     "consumer-groups": "groups",
     "consumer-perf-test": "perf consume",
+    "delegation-tokens": "tokens",
     "delete-records": "topics delete-records",
     "dump-log": "dump-log",
     "get-offsets": "offsets",

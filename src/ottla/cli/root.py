@@ -22,6 +22,7 @@ MODULES = {
     "groups": "ottla.cli.groups.commands",
     "transactions": "ottla.cli.transactions",
     "users": "ottla.cli.security.users",
+    "tokens": "ottla.cli.security.tokens",
     "acls": "ottla.cli.acls.commands",
     "quotas": "ottla.cli.security.quotas",
     "cluster": "ottla.cli.cluster.commands",

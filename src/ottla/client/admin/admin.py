@@ -22,6 +22,7 @@ from ottla.client.admin.producers import ProducerAdmin
 from ottla.client.admin.quorum import QuorumAdmin
 from ottla.client.admin.quotas import QuotaAdmin
 from ottla.client.admin.reassignments import ReassignmentAdmin
+from ottla.client.admin.tokens import TokenAdmin
 from ottla.client.admin.topics import TopicAdmin
 from ottla.client.admin.transactions import TransactionAdmin
 from ottla.client.admin.users import UserAdmin
@@ -49,6 +50,7 @@ class Admin(
     LogDirAdmin,
     ReassignmentAdmin,
     UserAdmin,
+    TokenAdmin,
     QuotaAdmin,
     AclAdmin,
 ):

@@ -55,7 +55,8 @@ class Link:
         for writer in self.writers:
             if reset:
                 sock = writer.get_extra_info("socket")
-                sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET_ON_CLOSE)
+                if sock.fileno() >= 0:  # else its peer has closed it meanwhile
+                    sock.setsockopt(socket.SOL_SOCKET, socket.SO_LINGER, _RESET_ON_CLOSE)
                 writer.transport.abort()
             else:
                 writer.close()

@@ -124,6 +124,17 @@ def test_a_cut_after_some_bytes_lets_exactly_these_arrive_and_is_spent(
         assert ask(client, b"y" * 500) == b"y" * 500
 
 
+def test_a_connection_that_is_gone_already_is_cut_without_an_error(echo: tuple[str, int]) -> None:
+    async def cut_twice() -> None:
+        _, writer = await asyncio.open_connection(*echo)
+        link = Link(writer)
+        link.close(reset=True)
+        await asyncio.sleep(0.01)
+        link.close(reset=True)
+
+    asyncio.run(cut_twice())
+
+
 def test_a_stalled_proxy_accepts_and_says_nothing_until_it_is_healed(proxy: FaultProxy) -> None:
     proxy.stall()
     with connect(proxy) as client:

@@ -9,6 +9,7 @@ from pathlib import Path
 from bench.brokers import HOST, Ottla, free_port
 
 from broker_wire import Wire
+from ottla.protocol.messages.api_versions import ApiVersionsRequest
 from ottla.protocol.messages.sasl_authenticate import (
     SaslAuthenticateRequest,
     SaslAuthenticateResponse,
@@ -82,6 +83,16 @@ class SaslWire(Wire):
     def plain(self, user: str, password: str) -> SaslAuthenticateResponse:
         assert self.handshake("PLAIN").error_code == 0
         return self.authenticate(f"\0{user}\0{password}".encode())
+
+    def plain_later(self, user: str, password: str) -> None:
+        """Send all of a sign-in, and read nothing."""
+        self.send(SaslHandshakeRequest(mechanism="PLAIN"), 1)
+        token = f"\0{user}\0{password}".encode()
+        self.send(SaslAuthenticateRequest(auth_bytes=token), 2)
+
+    def ask_versions(self) -> None:
+        request = ApiVersionsRequest(client_software_name="wire", client_software_version="1")
+        assert self.ask(request, 3).error_code == 0
 
     def is_closed(self) -> bool:
         """True if the broker closes the connection and sends nothing more."""

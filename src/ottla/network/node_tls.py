@@ -42,7 +42,8 @@ class NoPrincipal(Exception):
 
 
 class ListenerTls:
-    """What a listener shows and accepts now. New connections use it; existing ones stay."""
+    """The certificate that a listener shows now, and those it accepts. New connections use them;
+    existing ones stay."""
 
     __slots__ = ("_buffers", "_material", "_rules", "name")
 

@@ -13,7 +13,7 @@ from ottla.runtime.tls_socket import BadTlsFile
 _PEM_START: Final = b"-----BEGIN "
 _DER_START: Final = b"\x30"
 _JKS_MAGICS: Final = (b"\xfe\xed\xfe\xed", b"\xce\xce\xce\xce")
-"""Of JKS and of JCEKS."""
+"""The first bytes of JKS and JCEKS stores."""
 STORE_SIZE_MAX: Final = 16 << 20
 
 

@@ -30,9 +30,9 @@ class TlsFiles:
     key: str | None = None
     """May be in the file of the certificate."""
     password: str | None = field(default=None, repr=False)
-    """Of the key, or of the store with the certificate."""
+    """The password of the key, or of the store with the certificate."""
     ca_password: str | None = field(default=None, repr=False)
-    """Of the store with the authorities."""
+    """The password of the store with the authorities."""
     check_hostname: bool = True
 
 

@@ -34,7 +34,7 @@ _HANDSHAKE_STEPS_MAX: Final = 10
 
 @dataclass(frozen=True, slots=True)
 class TlsMaterial:
-    """What was made from settings, and from the files at that time."""
+    """The contexts made from settings, and from the files at that time."""
 
     settings: TlsSettings
     server: Context | None
@@ -44,7 +44,7 @@ class TlsMaterial:
     certificate: bytes
     """The node's own certificate in DER; empty without one."""
     texts: tuple[str, ...] = field(repr=False)
-    """What it was made from: the same texts give the same contexts."""
+    """The texts they were made from: the same texts give the same contexts."""
 
 
 FileStates: TypeAlias = dict[str, tuple[int, int, int] | None]

@@ -1,4 +1,4 @@
-"""What TLS is made from: where keys and certificates are, and what is allowed."""
+"""The settings of TLS: where keys and certificates are, and what is allowed."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ class Pem:
     path: str = ""
     text: str = field(default="", repr=False)
     store_password: str | None = field(default=None, repr=False)
-    """Of Java's store; None for PEM."""
+    """The password of a Java store; None for PEM."""
 
     def __str__(self) -> str:
         return f"{self.setting} ({self.path})" if self.path else self.setting

@@ -68,7 +68,7 @@ class _Resources:
 
 
 class Found(NamedTuple):
-    """What the ACLs say about a question."""
+    """The verdict of the ACLs on a question."""
 
     acl: AccessControlEntry | None
     """The ACL that denies, or if none does, one that allows."""

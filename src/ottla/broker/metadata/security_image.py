@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 class ScramCredential(NamedTuple):
-    """What the broker has to know to check a user's password, from which it cannot be derived."""
+    """Keys that check a user's password, which cannot be derived from them."""
 
     salt: bytes
     stored_key: bytes
@@ -62,7 +62,7 @@ class QuotaKey(StrEnum):
     REQUEST_PERCENTAGE = "request_percentage"
     CONTROLLER_MUTATION_RATE = "controller_mutation_rate"
     CONNECTION_CREATION_RATE = "connection_creation_rate"
-    """Of addresses; the other keys are of users and client ids."""
+    """A quota of addresses; the other keys are of users and client ids."""
 
 
 QuotaEntity: TypeAlias = tuple[tuple[str, str | None], ...]

@@ -1,4 +1,4 @@
-"""What clients of the same tags may use together."""
+"""The budget that clients of the same tags share."""
 
 from __future__ import annotations
 
@@ -10,7 +10,7 @@ from ottla.rate import Rate
 
 
 class Budget:
-    """So much per second, over the windows of the broker's settings."""
+    """An amount per second, over the windows of the broker's settings."""
 
     __slots__ = ("_pause_s_max", "_rate", "last_used_s", "limit", "tags", "throttled", "windows")
 

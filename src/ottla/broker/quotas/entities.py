@@ -11,7 +11,7 @@ AllQuotas = Mapping[QuotaEntity, Quotas]
 
 
 class Tags(NamedTuple):
-    """Who shares a budget: clients of the same tags. Kafka's metrics have them."""
+    """Clients of the same tags share a budget. Kafka's metrics have these tags."""
 
     user: str
     """Empty if the budget is shared by all users of the client id."""

@@ -12,7 +12,7 @@ if TYPE_CHECKING:
     from ottla.broker.server.services import BrokerServices, ControllerServices, NodeServices
 
 NO_CORRELATION_ID: Final = -1
-"""Of requests that this node makes to itself."""
+"""The correlation id of requests that this node makes to itself."""
 
 S_co = TypeVar("S_co", bound="NodeServices", covariant=True)
 

@@ -85,7 +85,7 @@ class Server:
         self.dispatchers = {kind: Dispatcher(kind) for kind in (BROKERS, CONTROLLERS)}
         self.large_requests = LargeRequests(runtime)
         self.quotas = ClientQuotas(QuotaWindows.of_clients(config), runtime.clock.now)
-        """Of this broker's clients."""
+        """The quotas of this broker's clients."""
         self._no_quotas = ClientQuotas(QuotaWindows.of_clients(config), runtime.clock.now)
         self.receive_view = memoryview(bytearray(RECEIVE_BUFFER_BYTES))
         """Shared by all connections: the bytes of a read are served before the next read."""

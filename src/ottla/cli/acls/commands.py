@@ -76,7 +76,7 @@ Dry: TypeAlias = Annotated[bool, typer.Option("--dry-run", help="Only show what 
 
 
 class _Asked(NamedTuple):
-    """Whom a command asks."""
+    """The brokers or controllers that a command asks."""
 
     bootstrap: str
     controllers: str | None

@@ -1,4 +1,4 @@
-"""What the options of `ottla acls` mean: the ACLs to add, and the filters that list and remove."""
+"""Reads the options of `ottla acls`: the ACLs to add, and the filters that list and remove."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What ACLs say about one question, decided here by the rules that brokers use."""
+"""The verdict of ACLs on one question, decided here by the rules that brokers use."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ NOT_KNOWN: Final = {
     Reason.NO_ACLS: "super users may nevertheless; everybody may if "
     "allow.everyone.if.no.acl.found is true",
 }
-"""What the ACLs alone do not tell."""
+"""A reminder of what ACLs alone do not tell."""
 
 
 def verdict_of(

@@ -39,7 +39,7 @@ class FoundAcl(NamedTuple):
 
 
 Deleted: TypeAlias = "list[AccessControlEntry] | KafkaError"
-"""What a filter deleted, or why it is refused."""
+"""The ACLs that a filter deleted, or why it is refused."""
 
 
 # --- creating -----------------------------------------------------------------------------------

@@ -87,7 +87,8 @@ class Handshakes:
 
 
 class Handshake:
-    """One client's. A silent client costs only its socket: TLS begins with its first bytes."""
+    """The handshake of one client. A silent client costs only its socket: TLS begins with its
+    first bytes."""
 
     __slots__ = ("_failed", "_finished", "_handshakes", "_raw", "_timer", "_tls", "listener")
 

@@ -42,7 +42,7 @@ AT_ONCE_PARTITIONS_MAX: Final = 250
 READS_BETWEEN_CLOCK_LOOKS: Final = 16
 RESPONSE_BYTES: Final = 20
 PARTITION_BYTES: Final = 50
-"""What quotas count for a response and for each of its partitions, beside the records: about the
+"""Quotas count so much for a response and for each of its partitions, beside the records: about the
 size that they have when they are encoded, which happens later."""
 _FOLLOWERS_FROM: Final = 11
 """The first version whose consumers may read from followers."""

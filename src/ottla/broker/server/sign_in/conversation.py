@@ -64,7 +64,7 @@ class OutOfOrder(SignInFailed):
 
 
 class SignedIn(NamedTuple):
-    """What a sign-in came to."""
+    """The result of a sign-in."""
 
     mechanism: str
     principal: KafkaPrincipal
@@ -99,7 +99,7 @@ class Conversation:
 
     @property
     def user(self) -> str:
-        """Who the client says it is; empty before it does."""
+        """The user that the client says it is; empty before it does."""
         return self._exchange.user if self._exchange is not None else ""
 
     def unreadable(self, reason: str) -> SignInFailed:

@@ -17,7 +17,7 @@ class InvalidCredentials(Exception):
 
 class ServerMechanism(Protocol):
     user: str
-    """Who the client says it is; true once the exchange is complete."""
+    """The user that the client says it is; true once the exchange is complete."""
     is_by_token: bool
     """True if the client signs in with a delegation token. Once the exchange is complete, `user` is
     the token's owner; before, it is the id of the token."""

@@ -173,8 +173,8 @@ class SignIns:
 
 
 class SignIn:
-    """One client's. Its frames are read one by one, so that what follows the last of them stays in
-    the socket for the connection that takes over."""
+    """The sign-in of one client. Its frames are read one by one, so that what follows the last of
+    them stays in the socket for the connection that takes over."""
 
     __slots__ = (
         "_caller",

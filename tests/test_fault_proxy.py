@@ -101,17 +101,6 @@ def test_a_cut_ends_every_connection_and_lets_new_ones_in(proxy: FaultProxy) -> 
 
 
 @pytest.mark.parametrize("count", [1, 7, 99])
-def test_a_connection_that_is_gone_already_is_cut_without_an_error(echo: tuple[str, int]) -> None:
-    async def cut_twice() -> None:
-        _, writer = await asyncio.open_connection(*echo)
-        link = Link(writer)
-        link.close(reset=True)
-        await asyncio.sleep(0.01)
-        link.close(reset=True)
-
-    asyncio.run(cut_twice())
-
-
 def test_a_cut_after_some_bytes_lets_exactly_these_arrive_and_is_spent(
     proxy: FaultProxy, count: int
 ) -> None:

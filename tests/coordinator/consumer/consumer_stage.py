@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Hashable, Iterable, Mapping
+from collections.abc import Callable, Hashable, Iterable, Mapping
 from random import Random
 from typing import Any
 
@@ -73,6 +73,7 @@ class Stage:
         self.shard = GroupShard(_shard_settings(settings), Random(7), 0)
         self.groups: dict[str, Any] = self.shard.groups
         self.now_ms = 1_000_000
+        self.may_describe: Callable[[str], bool] | None = None
         self.timers: dict[Hashable, int] = {}
         self.log: list[tuple[bytes, bytes | None]] = []
         self.replies: dict[Any, Any] = {}
@@ -115,7 +116,15 @@ class Stage:
         self.shard.image = self.image
         try:
             check_heartbeat(request, self.settings, client.api_version)
-            hosting.heartbeat(self.shard, request, client, "token", self.now, outbox)
+            hosting.heartbeat(
+                self.shard,
+                request,
+                client,
+                "token",
+                self.now,
+                outbox,
+                may_describe=self.may_describe,
+            )
         except KafkaError as error:
             assert _durable(self.groups) == before, "refused, but something was changed"
             return ConsumerGroupHeartbeatResponse(

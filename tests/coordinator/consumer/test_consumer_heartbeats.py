@@ -18,9 +18,12 @@ from ottla.broker.coordinator.classic.client import Client
 from ottla.broker.coordinator.consumer.hosting import describe
 from ottla.broker.coordinator.consumer.members import delete
 from ottla.broker.coordinator.consumer.states import ConsumerGroupState
+from ottla.broker.coordinator.consumer.subscriptions import RIGHTS_REFRESH_MS
 from ottla.broker.coordinator.outbox import Outbox
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.consumer_group_heartbeat import ConsumerGroupHeartbeatRequest
+
+BEAT_MS = 10_000
 
 
 @pytest.fixture
@@ -240,6 +243,39 @@ def test_an_expression_follows_the_topics_there_are(stage: Stage) -> None:
     assert told(stage.heartbeat(beating("m1", 3))) == {(archive, 0)}
     assert not stage.heartbeat(beating("m1", 3, subscribed_topic_regex="")).error_code
     assert stage.group.regexes == {}
+
+
+def test_an_expression_matches_only_what_the_member_may_describe(stage: Stage) -> None:
+    stage.topics.create("orders-secret", 1)
+    visible = {"orders", "orders-archive"}
+    stage.may_describe = visible.__contains__
+    response = stage.heartbeat(joining("m1", subscribed_topic_regex="order.*"))
+    assert told(response) == all_of(stage.orders, 4)
+    archive = stage.topics.create("orders-archive", 1)
+    response = stage.heartbeat(beating("m1", 2))
+    assert told(response) == all_of(stage.orders, 4) | {(archive, 0)}
+    assert stage.group.subscribed_topics() == visible
+
+
+def test_an_expression_follows_rights_that_change(stage: Stage) -> None:
+    def beat_for(ms: int) -> frozenset[str]:
+        for _ in range(ms // BEAT_MS):
+            stage.advance(BEAT_MS)
+            member = stage.group.members["m1"]
+            beat = beating("m1", member.epoch, topic_partitions=owning(member.assigned))
+            assert not stage.heartbeat(beat).error_code
+        return stage.group.subscribed_topics()
+
+    stage.topics.create("orders-archive", 1)
+    both = {"orders", "orders-archive"}
+    visible = set(both)
+    stage.may_describe = visible.__contains__
+    stage.heartbeat(joining("m1", subscribed_topic_regex="order.*"))
+    visible.remove("orders-archive")
+    assert beat_for(RIGHTS_REFRESH_MS - BEAT_MS) == both, "looked too often"
+    assert beat_for(BEAT_MS) == {"orders"}
+    visible.add("orders-archive")
+    assert beat_for(RIGHTS_REFRESH_MS) == both
 
 
 def test_a_name_and_an_expression_add_up(stage: Stage) -> None:

@@ -10,7 +10,7 @@ import pytest
 from bench.brokers import HOST, Broker, Ottla, free_port, run_java
 from cli_tools import Run, call
 
-from ottla.cli.acls.selection import operation_named
+from ottla.cli.security.acls.selection import operation_named
 from ottla.client.admin.acls import AclOperation
 from ottla.config.authorization import STANDARD_AUTHORIZER
 

@@ -14,7 +14,7 @@ from confluent_kafka import KafkaException
 from confluent_kafka.admin import AdminClient
 
 from ottla.cli.nodes.folder import node_settings, prepare
-from ottla.cli.secure.folder import open_folder
+from ottla.cli.nodes.secure_folder import open_folder
 from ottla.config.broker import BrokerConfig
 from ottla.config.properties import parse_properties
 

@@ -23,7 +23,7 @@ MODULES = {
     "transactions": "ottla.cli.transactions",
     "users": "ottla.cli.security.users",
     "tokens": "ottla.cli.security.tokens",
-    "acls": "ottla.cli.acls.commands",
+    "acls": "ottla.cli.security.acls.commands",
     "quotas": "ottla.cli.security.quotas",
     "cluster": "ottla.cli.cluster.commands",
     "quorum": "ottla.cli.cluster.quorum",

@@ -13,7 +13,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    from ottla.cli.secure.folder import SecureFolder
+    from ottla.cli.nodes.secure_folder import SecureFolder
     from ottla.config.broker import BrokerConfig
     from ottla.config.properties import Properties
     from ottla.node import Node
@@ -227,7 +227,7 @@ def _secured_in(data: Path) -> str | None:
 
 
 def _open_secure(data: Path, host: str) -> SecureFolder:
-    from ottla.cli.secure.folder import open_folder
+    from ottla.cli.nodes.secure_folder import open_folder
 
     path = data.resolve() / SECURE_FOLDER
     try:

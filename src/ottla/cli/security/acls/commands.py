@@ -122,9 +122,9 @@ def list_(
 
     - `ottla acls list --topic orders --pattern match`
     """
-    from ottla.cli.acls.output import as_dict, show
-    from ottla.cli.acls.selection import Resources, Who, filters_of, pattern_named
     from ottla.cli.output import print_json
+    from ottla.cli.security.acls.output import as_dict, show
+    from ottla.cli.security.acls.selection import Resources, Who, filters_of, pattern_named
 
     resources = Resources(
         topics=topics or (),
@@ -184,7 +184,7 @@ def add(
 
     - `ottla acls add --allow User:ann --consumer --topic orders --group billing`
     """
-    from ottla.cli.acls.selection import (
+    from ottla.cli.security.acls.selection import (
         Resources,
         Who,
         acls_of_role,
@@ -242,8 +242,8 @@ def add(
 
 
 def _add(wanted: list[Acl], asked: _Asked, *, as_json: bool) -> None:
-    from ottla.cli.acls.output import as_dict, show
     from ottla.cli.output import print_json, print_note
+    from ottla.cli.security.acls.output import as_dict, show
 
     outcomes = asked.do(lambda admin: admin.create_acls(wanted))
     added = [acl for acl, error in outcomes.items() if error is None]
@@ -299,7 +299,8 @@ def remove(
 
     - `ottla acls remove --principal User:ann`
     """
-    from ottla.cli.acls.selection import (
+    from ottla.cli.output import print_note
+    from ottla.cli.security.acls.selection import (
         Resources,
         Who,
         check_principal,
@@ -308,7 +309,6 @@ def remove(
         operation_named,
         pattern_named,
     )
-    from ottla.cli.output import print_note
 
     resources = Resources(
         topics=topics or (),
@@ -347,8 +347,8 @@ def remove(
 
 
 def _remove(found: list[Acl], asked: _Asked, *, as_json: bool) -> None:
-    from ottla.cli.acls.output import as_dict
     from ottla.cli.output import deed
+    from ottla.cli.security.acls.output import as_dict
     from ottla.client.admin.acls import AclFilter
     from ottla.protocol.errors import KafkaError
 
@@ -370,8 +370,8 @@ async def _found(admin: Admin, filters: list[AclFilter]) -> list[Acl]:
 
 
 def _show_plan(acls: list[Acl], what: str, *, as_json: bool) -> None:
-    from ottla.cli.acls.output import as_dict, show
     from ottla.cli.output import print_json, print_note
+    from ottla.cli.security.acls.output import as_dict, show
 
     if as_json:
         print_json([as_dict(acl) for acl in acls])
@@ -412,9 +412,9 @@ def decide(
 
     - `ottla acls test --principal User:ann --operation create --cluster --host 10.0.0.7`
     """
-    from ottla.cli.acls.selection import Resources, check_principal, operation_named
-    from ottla.cli.acls.verdict import NOT_KNOWN, verdict_of
     from ottla.cli.output import deed
+    from ottla.cli.security.acls.selection import Resources, check_principal, operation_named
+    from ottla.cli.security.acls.verdict import NOT_KNOWN, verdict_of
     from ottla.client.admin.acls import AclFilter, AclPatternType
 
     check_principal(principal, "--principal")

@@ -326,4 +326,17 @@ def test_who_sees_which_tokens(tmp_path: Path):
         assert await seen("carol", owners=["carol"]) == {"alice", "bob"}
         assert await seen("alice", owners=[]) == set()
 
+        # Who asked for a token sees it, too, but may not change it.
+        admin.node.authorizer = None
+        made["bob"] = for_bob = await ask(admin, FOR_BOB, KafkaPrincipal("User", "dan"))
+        admin.node.authorizer = Allowing()
+        told = await ask(admin, DescribeDelegationTokenRequest(), KafkaPrincipal("User", "dan"))
+        assert [token.token_id for token in told.tokens] == []
+        request = DescribeDelegationTokenRequest(owners=None)
+        told = await ask(admin, request, KafkaPrincipal("User", "dan"))
+        assert [token.token_id for token in told.tokens] == [for_bob.token_id]
+        renewal = RenewDelegationTokenRequest(hmac=for_bob.hmac)
+        told = await ask(admin, renewal, KafkaPrincipal("User", "dan"))
+        assert told.error_code == ErrorCode.DELEGATION_TOKEN_OWNER_MISMATCH
+
     play(tmp_path, story)

@@ -54,7 +54,8 @@ def _answer(
 ) -> Generator[None, None, DescribeDelegationTokenResponse]:
     response = DescribeDelegationTokenResponse()
     for token_id, token in context.services.metadata.image.delegation_tokens.items():
-        is_asked_for = owners is None or not owners.isdisjoint((token.owner, *token.renewers))
+        concerned = (token.owner, token.requester, *token.renewers)
+        is_asked_for = owners is None or not owners.isdisjoint(concerned)
         if is_asked_for and _may_see(context, token_id, token):
             described = _described(token_id, token, secret_key)
             if context.api_version < REQUESTER_FROM:
@@ -67,7 +68,7 @@ def _answer(
 
 def _may_see(context: NodeContext, token_id: str, token: DelegationToken) -> bool:
     return (
-        token.belongs_to(context.caller.principal)
+        str(context.caller.principal) in (token.owner, token.requester, *token.renewers)
         or context.may(Operation.DESCRIBE, ResourceType.DELEGATION_TOKEN, token_id, quiet=True)
         or context.may(Operation.DESCRIBE_TOKENS, ResourceType.USER, token.owner, quiet=True)
     )

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import asyncio
+import json
 import struct
 import time
+from base64 import urlsafe_b64encode
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -37,9 +39,13 @@ OPTIONS = {
     "listener.security.protocol.map": (
         "PLAINTEXT:PLAINTEXT,CONTROLLER:PLAINTEXT,SASL_PLAINTEXT:SASL_PLAINTEXT"
     ),
-    "sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-256,SCRAM-SHA-512",
+    "sasl.enabled.mechanisms": "PLAIN,SCRAM-SHA-256,SCRAM-SHA-512,OAUTHBEARER",
     "listener.name.sasl_plaintext.plain.sasl.jaas.config": plain_users(
         {"alice": "secret", "bob": "b"}
+    ),
+    "listener.name.sasl_plaintext.oauthbearer.sasl.jaas.config": (
+        "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule required "
+        'unsecuredLoginStringClaim_sub="admin" unsecuredValidatorRequiredScope="read";'
     ),
     "listener.name.sasl_plaintext.scram-sha-256.sasl.jaas.config": SCRAM,
     "listener.name.sasl_plaintext.scram-sha-512.sasl.jaas.config": SCRAM,
@@ -219,7 +225,7 @@ SCRIPTS: dict[str, list[Script]] = {
     "raw, bad": [handshake("PLAIN", 0), raw(b"alice")],
     "raw, empty": [handshake("PLAIN", 0), raw(b"")],
     "framed after v0": [handshake("PLAIN", 0), token(RIGHT)],
-    "not enabled": [handshake("OAUTHBEARER")],
+    "not enabled": [handshake("OAUTH")],
     "not enabled, v0": [handshake("GSSAPI", 0)],
     "no such mechanism": [handshake("")],
     "lower case": [handshake("plain")],
@@ -347,6 +353,53 @@ def test_scram_and_signing_in_again_end_the_same_way(both: Both, name: str) -> N
 
 def test_users_that_do_not_exist_are_refused_alike_but_one_step_later(both: Both) -> None:
     kafka, ottla = compare(both, scram("nobody", "x"))
+    assert ottla == kafka
+
+
+def bearer(token: str, authorization_id: str = "") -> bytes:
+    return f"n,{authorization_id},\x01auth=Bearer {token}\x01\x01".encode()
+
+
+def unsecured(header: Any = None, **changes: Any) -> str:
+    claims: dict[str, Any] = {"sub": "alice", "scope": ["read"], "exp": 4_000_000_000} | changes
+    claims = {name: value for name, value in claims.items() if value is not None}
+    parts = [json.dumps(one).encode() for one in (header or {"alg": "none"}, claims)]
+    return ".".join(urlsafe_b64encode(part).decode().rstrip("=") for part in parts) + "."
+
+
+KICK = token(b"\x01")
+# Not here: a scheme other than Bearer, at which Kafka closes without an answer.
+WITH_TOKENS: dict[str, bytes] = {
+    "another id": bearer(unsecured(), "a=bob"),
+    "expired": bearer(unsecured(exp=1_000_000_000)),
+    "no expiry": bearer(unsecured(exp=None)),
+    "no user": bearer(unsecured(sub=None)),
+    "no scope": bearer(unsecured(scope=None)),
+    "other scope": bearer(unsecured(scope="write")),
+    "signed": bearer(unsecured({"alg": "HS256"})),
+    "unreadable": bearer("a.b."),
+    "no auth": b"n,,\x01host=x\x01\x01",
+    "garbage": b"garbage",
+    "kick": b"\x01",
+}
+
+
+@pytest.mark.parametrize("name", WITH_TOKENS)
+def test_tokens_are_refused_alike(both: Both, name: str) -> None:
+    def script(talk: Talk) -> None:
+        for step in (handshake("OAUTHBEARER"), token(WITH_TOKENS[name]), KICK):
+            step(talk)
+
+    kafka, ottla = compare(both, script)
+    assert ottla == kafka
+
+
+def test_a_token_is_accepted_alike(both: Both) -> None:
+    def script(talk: Talk) -> None:
+        for step in (handshake("OAUTHBEARER"), token(bearer(unsecured()), 0), versions()):
+            step(talk)
+
+    kafka, ottla = compare(both, script)
     assert ottla == kafka
 
 

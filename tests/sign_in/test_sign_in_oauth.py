@@ -85,7 +85,7 @@ def server() -> OauthServer:
 def test_a_refused_token_is_told_in_json_and_ends_with_the_clients_answer() -> None:
     exchange = server()
     bad = f"n,,\x01auth=Bearer {unsecured(**CLAIMS)}\x01\x01".encode()
-    assert exchange.evaluate(bad) == b'{"status":"insufficient_scope","scope":"read"}'
+    assert exchange.evaluate(bad) == b'{"status":"insufficient_scope", "scope":"[read]"}'
     assert not exchange.is_complete
     with pytest.raises(Refused, match="insufficient_scope"):
         exchange.evaluate(b"\x01")

@@ -72,7 +72,7 @@ class TokenCheck:
             raise InvalidToken(f"it does not say who it is for ({settings.user_claim})")
         missing = settings.required_scope - _scope(claims.get(settings.scope_claim))
         if missing:
-            scope = " ".join(sorted(settings.required_scope))
+            scope = f"[{', '.join(sorted(settings.required_scope))}]"  # as Java prints a list
             raise InvalidToken("its scope does not suffice", "insufficient_scope", scope)
         return ValidToken(user, expires_at_ms)
 
@@ -150,7 +150,7 @@ class OauthServer:
             told = {"status": error.status}
             if error.scope:
                 told["scope"] = error.scope
-            self._error = json.dumps(told, separators=(",", ":"))
+            self._error = json.dumps(told, separators=(", ", ":"))
             return self._error.encode()
         self.user = valid.user
         if asked_for not in ("", valid.user):

@@ -14,6 +14,9 @@ from confluent_kafka import Consumer, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 from formatted_node import FormattedNode
 
+from ottla import DelegationToken
+from ottla.blocking import Admin
+from ottla.client.errors import AuthenticationFailed
 from tls_broker import TlsFolder
 
 pytestmark = pytest.mark.ottla_only
@@ -47,6 +50,7 @@ class Cluster:
             "controller.quorum.voters": ",".join(
                 f"{number}@{HOST}:{own}" for number, (_, own) in enumerate(self.ports, 1)
             ),
+            "delegation.token.secret.key": "token-secret",
             "default.replication.factor": "3",
             "offsets.topic.replication.factor": "3",
             "broker.session.timeout.ms": "4000",
@@ -70,6 +74,29 @@ class Cluster:
         }
         if files is not None:
             self.settings["ssl.ca.location"] = files.ca
+
+    def admin(self, number: int, **who: Any) -> Admin:
+        """Return our client, at one node first."""
+        return Admin(
+            bootstrap_servers=f"{HOST}:{self.ports[number][0]}",
+            security_protocol=self.settings["security.protocol"],
+            sasl_mechanism="SCRAM-SHA-512",
+            ssl_cafile=self.settings.get("ssl.ca.location"),
+            **who,
+        )
+
+    def sign_in(self, number: int, token: DelegationToken) -> None:
+        """Sign in at this node with a token, as soon as the node knows it."""
+        deadline = time.monotonic() + 20
+        while True:
+            who = {"sasl_username": token.token_id, "sasl_password": token.password}
+            try:
+                with self.admin(number, **who, sasl_token_auth=True) as admin:
+                    assert len(admin.describe_cluster().brokers) >= 2
+                    return
+            except AuthenticationFailed:
+                assert time.monotonic() < deadline
+                time.sleep(0.05)
 
     def start(self) -> None:
         for node in self.nodes:
@@ -131,6 +158,34 @@ def test_nodes_that_sign_in_replicate_and_survive_kills(cluster: Cluster) -> Non
             received.add(int(message.value() or b"-1"))
     consumer.close()
     assert received == wanted
+
+
+def test_tokens_made_at_any_node_are_good_at_all_of_them(tmp_path: Path) -> None:
+    cluster = Cluster(tmp_path, "SASL_PLAINTEXT", None)
+    alice = {"sasl_username": "alice", "sasl_password": "alice-secret"}
+    try:
+        cluster.start()
+        tokens = []
+        for number in range(3):
+            with cluster.admin(number, **alice) as admin:
+                tokens.append(admin.create_delegation_token(renewers=["User:admin"]))
+        for number in range(3):
+            for token in tokens:
+                cluster.sign_in(number, token)
+        cluster.kill(0)
+        with cluster.admin(1, **alice) as admin:
+            assert {one.token_id for one in admin.describe_delegation_token()} == {
+                token.token_id for token in tokens
+            }
+            admin.expire_delegation_token(tokens[2].hmac)
+        cluster.nodes[0].start()
+        cluster.nodes[0].await_ready()
+        cluster.sign_in(0, tokens[0])
+        with cluster.admin(0, **alice) as admin:
+            assert len(admin.describe_delegation_token()) == 2
+    finally:
+        for node in cluster.nodes:
+            node.remove()
 
 
 def test_a_wrong_password_between_nodes_is_logged_on_both_sides(tmp_path: Path) -> None:

@@ -35,7 +35,6 @@ from ottla.broker.quotas.mutations import MutationQuotas
 from ottla.broker.quotas.settings import QuotaWindows
 from ottla.broker.replication.replica_manager import ReplicaManager
 from ottla.broker.replication.topic_configs import TopicConfigs
-from ottla.broker.server.acl_authorizer import AclAuthorizer
 from ottla.broker.server.batch_opener import BatchOpener
 from ottla.broker.server.contract import BROKERS, CONTROLLERS
 from ottla.broker.server.envelopes.serving import EnvelopedRequests
@@ -56,6 +55,7 @@ from ottla.runtime.pace import Backlog
 
 if TYPE_CHECKING:
     from ottla.broker.peers.peers import Peers
+    from ottla.broker.server.acl_authorizer import AclAuthorizer
     from ottla.broker.storage.log import Log
     from ottla.config.listeners import Listener
     from ottla.network.node_tls import ListenerTls, NodeTls
@@ -115,6 +115,8 @@ class Node:
         self._controller_services: ControllerServices | None = None
         """Set while the listeners of the controller wait until the ACLs are loaded."""
         if config.authorization is not None:
+            from ottla.broker.server.acl_authorizer import AclAuthorizer
+
             self._authorizer = AclAuthorizer(runtime, config.authorization)
         self._closing: list[Callable[[], Awaitable[None] | None]] = []
         """Stops what was started: call the last one first."""

@@ -1,8 +1,10 @@
 """The broker's settings: Kafka's defaults, then the file, then settings made at run time."""
 
+from __future__ import annotations
+
 from collections.abc import Callable, Iterator, Mapping
 from dataclasses import replace
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from ottla.config.authorization import (
     AUTHORIZER_KEYS,
@@ -29,13 +31,13 @@ from ottla.config.listeners import (
 from ottla.config.names import find_key, is_listener_key, is_plugin_key, unknown_key
 from ottla.config.rules import ALL_LOG_DIRS, broken_rules, parse_ip_overrides
 from ottla.config.security.listener_keys import ListenerKeys
-from ottla.config.security.sasl import Login, SaslSettings, login, sasl_settings
-from ottla.config.security.tls import tls_settings
 from ottla.config.synonyms import BROKER_SYNONYMS
 from ottla.config.updates import READ_ONLY
 from ottla.config.values import IllTyped
-from ottla.runtime.tls_settings import TlsSettings
-from ottla.security.scram import SCRAM_MECHANISMS
+
+if TYPE_CHECKING:
+    from ottla.config.security.sasl import Login, SaslSettings
+    from ottla.runtime.tls_settings import TlsSettings
 
 # Kafka requires these from its user; a single node has defaults for them.
 _OWN_DEFAULTS: Final[dict[str, Any]] = {
@@ -80,7 +82,7 @@ class BrokerConfig:
     @classmethod
     def parse(
         cls, given: Mapping[str, str], where: Mapping[str, str] | None = None
-    ) -> "BrokerConfig":
+    ) -> BrokerConfig:
         """Check everything, and raise one `ConfigError` with all problems. `where` has the file and
         line of a key (see `Properties`), for the message."""
         places = where if where is not None else getattr(given, "where", None)
@@ -105,7 +107,7 @@ class BrokerConfig:
 
     def with_dynamic(
         self, cluster_default: Mapping[str, str], per_broker: Mapping[str, str]
-    ) -> "BrokerConfig":
+    ) -> BrokerConfig:
         """Return the same file's config with these run-time settings on top; those of the broker
         override those for all.
 
@@ -211,6 +213,8 @@ class BrokerConfig:
 
     def tls_of(self, listener: str) -> TlsSettings:
         """Return the TLS settings of a listener; raises `ConfigError`."""
+        from ottla.config.security.tls import tls_settings
+
         keys = self._keys_of(listener, tls.KEYS)
         settings = tls_settings(keys, is_server=listener in self._own_listeners)
         if self.has_sasl(listener) and "ssl.client.auth" not in keys:
@@ -220,6 +224,8 @@ class BrokerConfig:
 
     def sasl_of(self, listener: str) -> SaslSettings:
         """Return how clients of a listener sign in; raises `ConfigError`."""
+        from ottla.config.security.sasl import sasl_settings
+
         return sasl_settings(self._keys_of(listener, sasl.KEYS))
 
     def login_of(self, listener: str) -> Login | None:
@@ -227,6 +233,9 @@ class BrokerConfig:
         Raises `ConfigError`."""
         if not self.has_sasl(listener):
             return None
+        from ottla.config.security.sasl import login
+        from ottla.security.scram import SCRAM_MECHANISMS
+
         keys = self._keys_of(listener, sasl.KEYS)
         # A node that is only a controller reaches nobody by the listener of brokers.
         of_controllers = listener == self.controller_listener_name

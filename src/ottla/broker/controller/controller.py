@@ -5,12 +5,12 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Collection, Sequence
-from typing import TypeVar
+from functools import cached_property
+from typing import TYPE_CHECKING, TypeVar
 
 from ottla.broker.controller.alter_configs import ConfigChange, Outcome, alter_configs
 from ottla.broker.controller.alter_partition import alter_partition
 from ottla.broker.controller.broker_states import check_epoch, unregister
-from ottla.broker.controller.client_quotas import alter_client_quotas
 from ottla.broker.controller.config_rules import ConfigRules
 from ottla.broker.controller.duties import Duties
 from ottla.broker.controller.elect_leaders import elect_leaders
@@ -22,10 +22,7 @@ from ottla.broker.controller.producer_ids import allocate_producer_ids
 from ottla.broker.controller.reassignments import alter_reassignments, list_reassignments, relied_on
 from ottla.broker.controller.registration import register_broker, register_controller, take_in
 from ottla.broker.controller.replica_folders import assign_replicas
-from ottla.broker.controller.rights.acls import Deleted, checked, create_acls, delete_acls, matching
-from ottla.broker.controller.scram_credentials import alter_scram_credentials
 from ottla.broker.controller.sessions import NO_OFFSET, Sessions
-from ottla.broker.controller.tokens.tokens import DelegationTokens
 from ottla.broker.controller.topics.create_partitions import create_partitions
 from ottla.broker.controller.topics.create_topics import create_topics
 from ottla.broker.controller.topics.delete_topics import delete_topics
@@ -35,23 +32,14 @@ from ottla.broker.metadata.image import MetadataImage
 from ottla.broker.metadata.log import MetadataLog
 from ottla.config.broker import BrokerConfig
 from ottla.logs import get_logger
-from ottla.protocol.errors import KafkaError
 from ottla.protocol.messages.allocate_producer_ids import (
     AllocateProducerIdsRequest,
     AllocateProducerIdsResponse,
-)
-from ottla.protocol.messages.alter_client_quotas import (
-    AlterClientQuotasRequest,
-    AlterClientQuotasResponse,
 )
 from ottla.protocol.messages.alter_partition import AlterPartitionRequest, AlterPartitionResponse
 from ottla.protocol.messages.alter_partition_reassignments import (
     AlterPartitionReassignmentsRequest,
     AlterPartitionReassignmentsResponse,
-)
-from ottla.protocol.messages.alter_user_scram_credentials import (
-    AlterUserScramCredentialsRequest,
-    AlterUserScramCredentialsResponse,
 )
 from ottla.protocol.messages.assign_replicas_to_dirs import (
     AssignReplicasToDirsRequest,
@@ -66,13 +54,11 @@ from ottla.protocol.messages.controller_registration import (
     ControllerRegistrationRequest,
     ControllerRegistrationResponse,
 )
-from ottla.protocol.messages.create_acls import AclCreation
 from ottla.protocol.messages.create_partitions import (
     CreatePartitionsRequest,
     CreatePartitionsResponse,
 )
 from ottla.protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
-from ottla.protocol.messages.delete_acls import DeleteAclsFilter
 from ottla.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse
 from ottla.protocol.messages.elect_leaders import ElectLeadersRequest, ElectLeadersResponse
 from ottla.protocol.messages.list_partition_reassignments import (
@@ -84,8 +70,10 @@ from ottla.protocol.messages.unregister_broker import (
     UnregisterBrokerResponse,
 )
 from ottla.protocol.messages.update_features import UpdateFeaturesRequest, UpdateFeaturesResponse
-from ottla.runtime.pace import in_slices
 from ottla.runtime.runtime import Runtime
+
+if TYPE_CHECKING:
+    from ottla.broker.controller.rights.decisions import RightsDecisions
 
 log = get_logger("ottla.controller")
 
@@ -104,7 +92,6 @@ class Controller:
         """The settings in force; dynamic changes replace this."""
         self.node_id = config.node_id
         self.sessions = Sessions(config["broker.session.timeout.ms"])
-        self.tokens = DelegationTokens(metadata, config, runtime)
         self._metadata = metadata
         self._runtime = runtime
         self._random = runtime.random
@@ -223,13 +210,6 @@ class Controller:
             await self._duties.elect_leaderless()
         return outcomes
 
-    async def alter_client_quotas(
-        self, request: AlterClientQuotasRequest
-    ) -> AlterClientQuotasResponse:
-        return await self._metadata.write(
-            lambda image: alter_client_quotas(image, request), paced=True
-        )
-
     async def update_features(self, request: UpdateFeaturesRequest) -> UpdateFeaturesResponse:
         def decide(image: MetadataImage) -> Decision[UpdateFeaturesResponse]:
             kraft_version = self._metadata.quorum.kraft_version
@@ -238,27 +218,12 @@ class Controller:
 
         return await self._metadata.write(decide)
 
-    # Users
+    @cached_property
+    def rights(self) -> RightsDecisions:
+        """Decides about users, ACLs, quotas and tokens."""
+        from ottla.broker.controller.rights.decisions import RightsDecisions
 
-    async def alter_scram_credentials(
-        self, request: AlterUserScramCredentialsRequest
-    ) -> AlterUserScramCredentialsResponse:
-        return await self._metadata.write(
-            lambda image: alter_scram_credentials(image, request), paced=True
-        )
-
-    # ACLs
-
-    async def create_acls(self, creations: Sequence[AclCreation]) -> list[KafkaError | None]:
-        """Return the error of each ACL, or None if it exists now."""
-        asked = await in_slices(self._runtime, checked(creations, self._random))
-        return await self._metadata.write(lambda image: create_acls(image, asked), paced=True)
-
-    async def delete_acls(self, filters: Sequence[DeleteAclsFilter]) -> list[Deleted]:
-        """Return the ACLs that each filter deleted, or why it is refused."""
-        image = self._metadata.image
-        found = await in_slices(self._runtime, matching(image.acls, image.acl_ids, filters))
-        return await self._metadata.write(lambda image: delete_acls(image, found), paced=True)
+        return RightsDecisions(self._metadata, self.config, self._runtime)
 
     # Nodes
 

@@ -15,13 +15,11 @@ from typing import Any, Final
 from ottla.broker.controller.broker_states import fence
 from ottla.broker.controller.elect_leaders import balance_leaders, elect_leaderless
 from ottla.broker.controller.sessions import Probe, Sessions
-from ottla.broker.controller.tokens.decisions import remove_expired
 from ottla.broker.controller.unclean import elections_by_topic
 from ottla.broker.metadata.decision import Decision
 from ottla.broker.metadata.image import BrokerImage, Endpoint, MetadataImage
 from ottla.broker.metadata.log import MetadataLog
 from ottla.config.broker import BrokerConfig
-from ottla.config.security.tokens import token_settings
 from ottla.logs import get_logger
 from ottla.protocol.errors import KafkaError
 from ottla.runtime.runtime import Runtime, Timer
@@ -67,7 +65,7 @@ class Duties:
         self._later("probes", self._overdue_ms, self._probe_overdue)
         self._later("elect", 0.0, self._elect)
         self._later("balance", self._balance_interval_ms(), self._balance)
-        if token_settings(self._config()) is not None:
+        if self._config()["delegation.token.secret.key"]:
             self._later("tokens", self._token_check_interval_ms(), self._remove_expired_tokens)
 
     def end(self) -> None:
@@ -183,6 +181,8 @@ class Duties:
     # Delegation tokens
 
     async def _remove_expired_tokens(self, late_ms: float) -> float:
+        from ottla.broker.controller.tokens.decisions import remove_expired
+
         await self._until_done(lambda image: remove_expired(image, self._runtime.clock.wall_ms()))
         return self._token_check_interval_ms()
 

@@ -16,7 +16,7 @@ async def handle(
     context: ControllerContext, request: AlterClientQuotasRequest
 ) -> AlterClientQuotasResponse:
     try:
-        return await context.services.controller.alter_client_quotas(request)
+        return await context.services.controller.rights.alter_client_quotas(request)
     except KafkaError as error:
         return refuse(request, error)
 

@@ -16,7 +16,7 @@ async def handle(
     context: ControllerContext, request: AlterUserScramCredentialsRequest
 ) -> AlterUserScramCredentialsResponse:
     try:
-        return await context.services.controller.alter_scram_credentials(request)
+        return await context.services.controller.rights.alter_scram_credentials(request)
     except KafkaError as error:
         return refuse(request, error)
 

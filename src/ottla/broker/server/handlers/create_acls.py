@@ -23,7 +23,7 @@ async def handle(context: ControllerContext, request: CreateAclsRequest) -> Crea
     if services.authorizer is None:
         return refuse(request, NO_AUTHORIZER)
     try:
-        outcomes = await services.controller.create_acls(request.creations)
+        outcomes = await services.controller.rights.create_acls(request.creations)
     except KafkaError as error:
         return refuse(request, error)
     done = AclCreationResult()

@@ -47,7 +47,7 @@ async def handle(
     except KafkaError as error:
         return _refused(context, request, error)
     try:
-        response = await context.services.controller.tokens.create(
+        response = await context.services.controller.rights.tokens.create(
             request, context.caller.principal
         )
     except KafkaError as error:

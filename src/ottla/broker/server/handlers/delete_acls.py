@@ -26,7 +26,7 @@ async def handle(context: ControllerContext, request: DeleteAclsRequest) -> Dele
     if services.authorizer is None:
         return refuse(request, NO_AUTHORIZER)
     try:
-        outcomes = await services.controller.delete_acls(request.filters)
+        outcomes = await services.controller.rights.delete_acls(request.filters)
     except KafkaError as error:
         return refuse(request, error)
     return await in_slices(services.runtime, _answer(outcomes))

@@ -32,7 +32,7 @@ async def handle(
 ) -> ExpireDelegationTokenResponse:
     if not may_request_tokens(context.caller):
         return _not_allowed()
-    return await context.services.controller.tokens.expire(request, context.caller.principal)
+    return await context.services.controller.rights.tokens.expire(request, context.caller.principal)
 
 
 def _not_allowed() -> ExpireDelegationTokenResponse:

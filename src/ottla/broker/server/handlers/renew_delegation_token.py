@@ -32,7 +32,7 @@ async def handle(
 ) -> RenewDelegationTokenResponse:
     if not may_request_tokens(context.caller):
         return _not_allowed()
-    return await context.services.controller.tokens.renew(request, context.caller.principal)
+    return await context.services.controller.rights.tokens.renew(request, context.caller.principal)
 
 
 def _not_allowed() -> RenewDelegationTokenResponse:

@@ -20,6 +20,7 @@ import uuid
 from collections.abc import Mapping
 from pathlib import Path
 
+from ottla.config.listeners import SECURITY_PROTOCOLS
 from ottla.runtime.ports import free_port as free_port
 
 START_TIMEOUT_S = 120.0
@@ -268,6 +269,10 @@ class Kafka(Broker):
             "node.id": "1",
             "listeners": ",".join(listeners),
             "controller.listener.names": "CONTROLLER",
+            # With other protocols than PLAINTEXT, Kafka has no default for controllers.
+            "listener.security.protocol.map": ",".join(
+                ("CONTROLLER:PLAINTEXT", *(f"{name}:{name}" for name in SECURITY_PROTOCOLS))
+            ),
             "controller.quorum.bootstrap.servers": f"{HOST}:{self._controller_port}",
             "log.dirs": str(self.data),
             "metadata.log.dir": str(self.data),

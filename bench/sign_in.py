@@ -126,6 +126,7 @@ def _token(peer: wire.Peer, text: str) -> str:
     error = reader.take(">h")
     if error:
         raise RuntimeError(f"SaslAuthenticate was answered with error {error}")
-    reader.position += max(reader.take(">h"), 0)
+    message_size = reader.take(">h")
+    reader.position += max(message_size, 0)
     size = reader.take(">i")
     return reader.data[reader.position : reader.position + size].decode()

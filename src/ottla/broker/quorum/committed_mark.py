@@ -52,24 +52,25 @@ class CommittedMark:
 
     def advance(self, offset: int) -> None:
         """Note that everything before `offset` is committed and on disk here."""
-        if self._writing is None and self._runtime.clock.now() >= self._next_at_s:
+        now = self._runtime.clock.now()
+        if offset > self._written and now >= self._next_at_s:
+            self._next_at_s = now + INTERVAL_S  # the next call may come before the task begins
             self._runtime.spawn(self._write(offset), name="committed-offset")
 
     async def close(self, offset: int) -> None:
-        if self._writing is not None:
-            await self._writing
         await self._write(offset)
 
     async def _write(self, offset: int) -> None:
+        while self._writing is not None:
+            await self._writing
         if offset <= self._written:
             return
-        self._writing = asyncio.get_running_loop().create_future()
-        self._next_at_s = self._runtime.clock.now() + INTERVAL_S
+        done = self._writing = asyncio.get_running_loop().create_future()
         try:
             await self._runtime.in_thread(write, self._runtime.disk, self._directory, offset)
             self._written = offset
         except OSError as error:
             log.warning("%s/%s was not written: %s", self._directory, FILE_NAME, error)
         finally:
-            self._writing.set_result(None)
             self._writing = None
+            done.set_result(None)

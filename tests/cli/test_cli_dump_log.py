@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 import shutil
 import struct
 from collections.abc import Iterator
@@ -11,14 +12,21 @@ import pytest
 from bench.brokers import Ottla
 from cli_tools import Run, call
 
+from ottla.broker.metadata.records import encode_record
 from ottla.broker.storage.producers.snapshot import SnapshotEntry, encode_snapshot
-from ottla.cli.logs.dump.contents import plain
+from ottla.cli.logs.dump.contents import metadata_content, plain
 from ottla.protocol.messages.metadata import MetadataResponse, MetadataResponseTopic
+from ottla.protocol.metadata_records.config_record import ConfigRecord
+from ottla.protocol.metadata_records.user_scram_credential_record import (
+    UserScramCredentialRecord,
+)
+from ottla.protocol.schema import Message
 from ottla.records.builder import build_batch
 from ottla.records.control import end_txn_marker
 from ottla.records.record import Record
 
 SEGMENT = "00000000000000000000.log"
+SECRET = b"open sesame"
 
 
 @pytest.fixture(scope="module")
@@ -78,6 +86,40 @@ def test_a_whole_data_folder_is_found_sound(written: Path) -> None:
     items = dumped(written)
     assert of_type(items, "entry"), "the indexes have entries"
     assert {"epoch", "offset", "property"} <= {str(item["type"]) for item in items}
+
+
+@pytest.mark.parametrize(
+    "record",
+    [
+        UserScramCredentialRecord(
+            name="ann", mechanism=2, salt=SECRET, stored_key=SECRET, server_key=SECRET
+        ),
+        *(
+            ConfigRecord(resource_type=4, resource_name="1", name=name, value=SECRET.decode())
+            for name in (
+                "listener.name.clients.ssl.key.password",
+                "listener.name.sasl_ssl.plain.sasl.jaas.config",
+                "some.plugins.own",
+            )
+        ),
+    ],
+    ids=repr,
+)
+def test_secrets_in_the_cluster_metadata_are_hidden(record: Message) -> None:
+    item = metadata_content(Record(0, 0, None, encode_record(record), ()))
+    assert item is not None
+    shown = json.dumps(item)
+    assert "(hidden)" in shown
+    assert SECRET.decode() not in shown
+    assert SECRET.hex() not in shown
+
+
+def test_other_settings_in_the_cluster_metadata_are_shown() -> None:
+    for kind, name in ((4, "log.retention.hours"), (2, "cleanup.policy")):
+        record = ConfigRecord(resource_type=kind, resource_name="1", name=name, value="7")
+        item = metadata_content(Record(0, 0, None, encode_record(record), ()))
+        assert item is not None
+        assert item["content"]["value"] == "7"
 
 
 def test_cluster_metadata_is_spelled_out(written: Path) -> None:

@@ -35,6 +35,12 @@ def test_passwords_and_keys_are_kept_and_only_the_owner_can_read_them(tmp_path: 
     ]
 
 
+def test_the_data_of_a_secured_broker_is_its_owners_alone(tmp_path: Path) -> None:
+    data = tmp_path / "data"
+    with started(data):
+        assert stat.S_IMODE(data.stat().st_mode) == 0o700
+
+
 def test_a_password_that_the_user_has_chosen_is_kept(tmp_path: Path) -> None:
     folder = open_folder(tmp_path / "secure", "localhost")
     file = folder.path / "passwords.properties"

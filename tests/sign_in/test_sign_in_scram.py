@@ -130,9 +130,16 @@ def test_a_user_that_does_not_exist_looks_like_one_that_does(salt: bytes) -> Non
     assert len(shown) == len(salt)
     assert shown.isalnum() == salt.isalnum()
     # the same at each attempt, also when others come and go, and on each broker
-    more = known | {("zoe", 1): credential(SHA_256, "y")}
+    more = known | {("zoe", 1): credential(SHA_256, "y", salt, 5000)}
     assert first_of("nobody", more, ScramUsers(b"another broker")) == nobody
     assert first_of("nobody2", known, USERS)[0] != nobody[0]
+
+
+def test_among_users_of_several_looks_nobody_stands_out() -> None:
+    salts = {"alice": b"\x01\xff" * 8, "java": b"1c2d3e4f5g6h7i8j9k0labcde"}
+    known = {(user, 1): credential(SHA_256, "x", salt) for user, salt in salts.items()}
+    looks = {len(b64decode(first_of(f"nobody{n}", known, USERS)[0][2:])) for n in range(50)}
+    assert looks == {len(salt) for salt in salts.values()}
 
 
 def changed(what: bytes, into: bytes) -> Callable[[bytes], bytes]:

@@ -68,6 +68,12 @@ def signs_in(broker: SaslBroker, user: str, password: str, mechanism: str) -> No
     asyncio.run(asyncio.wait_for(main(), 30))
 
 
+@pytest.mark.parametrize("name", ["\u00fcn\u00ef", "a\nb"])
+def test_names_that_could_never_sign_in_are_refused(broker: SaslBroker, name: str) -> None:
+    done = run(broker, "add", name, "--password-env", "SECRET", code=2)
+    assert "printable ASCII" in " ".join(done.stderr.replace("│", " ").split())
+
+
 def test_a_user_is_added_changed_and_removed(broker: SaslBroker, tmp_path: Path) -> None:
     with pytest.raises(AuthenticationFailed, match=REFUSED):
         signs_in(broker, "alice", "alices secret", "SCRAM-SHA-512")

@@ -231,7 +231,10 @@ def _open_secure(data: Path, host: str) -> SecureFolder:
 
     path = data.resolve() / SECURE_FOLDER
     try:
-        return open_folder(path, host)
+        folder = open_folder(path, host)
+        # The metadata log has the keys of users, and settings of brokers.
+        data.chmod(0o700)
+        return folder
     except OSError as error:
         raise UsageError(f"--secure: {error.filename or path}: {error.strerror}") from error
     except ValueError as error:

@@ -24,7 +24,10 @@ def dump_log(
         bool, typer.Option("--records", "-r", help="Show the records in each batch.")
     ] = False,
     raw_metadata: Annotated[
-        bool, typer.Option("--raw", help="Do not spell out records of the cluster metadata.")
+        bool,
+        typer.Option(
+            "--raw", help="Do not decode records of the cluster metadata, nor hide secrets."
+        ),
     ] = False,
     verify_only: Annotated[
         bool, typer.Option("--verify-only", help="Show nothing but what is wrong.")
@@ -39,6 +42,8 @@ def dump_log(
 
     The broker need not run; files of a running broker may end in the middle of a batch. With --json
     each line is one object with `file` and `type`. The exit code is 1 if anything is wrong.
+
+    In records of the cluster metadata passwords, and the keys of users, are hidden.
 
     Examples:
 

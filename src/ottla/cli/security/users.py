@@ -209,6 +209,10 @@ def _set(
     from ottla.protocol.errors import ErrorCode, KafkaError
 
     wanted = _mechanism(mechanism)
+    if not exists and not (user.isascii() and user.isprintable()):
+        raise typer.BadParameter(
+            f"{user!r}: names of users are printable ASCII, others cannot sign in by SCRAM"
+        )
 
     async def check(admin: Admin) -> None:
         there = any(one.mechanism is wanted for one in await _credentials(admin, user))

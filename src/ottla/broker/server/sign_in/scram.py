@@ -11,7 +11,7 @@ import hmac
 import re
 from base64 import b64decode, b64encode
 from collections.abc import Callable, Mapping
-from typing import Final, TypeAlias
+from typing import Final, NamedTuple, TypeAlias
 
 from ottla.broker.metadata.security_image import ScramCredential, ScramUser
 from ottla.broker.server.sign_in.mechanisms import InvalidCredentials, Refused
@@ -35,21 +35,38 @@ _FINAL: Final = re.compile(
 MESSAGE_BYTES_MAX: Final = 16 * 1024
 """Far more than a client of any kind sends: longer ones are not searched for fields."""
 NONCE_BYTES: Final = 24
+LOOKS_MAX: Final = 20
 _SALT_BYTES: Final = 16
 _BASE36: Final = b"0123456789abcdefghijklmnopqrstuvwxyz"
+
+
+class _Look(NamedTuple):
+    """How a credential looks from outside."""
+
+    salt_size: int
+    salt_is_text: bool
+    """True for salts of letters and digits, as Kafka's tools make them."""
+    iterations: int
+
+
+_USUAL_LOOK: Final = _Look(_SALT_BYTES, False, ITERATIONS_MIN)
 
 
 class ScramUsers:
     """The SCRAM users of a cluster, and a stand-in for everyone who is none of them.
 
-    The stand-in's salt is the same each time and on all brokers, and looks like those of users.
+    The stand-in of a name is the same each time and on all brokers, and looks as a user does. Tools
+    make credentials of several looks: of those in use a name gets always the same one, until a new
+    look is more like it.
     """
 
     def __init__(self, secret: bytes) -> None:
         """`secret` makes the salts of stand-ins as long as there is no user at all."""
         self._secret = secret
         self._source: Mapping[ScramUser, ScramCredential] | None = None
-        self._models: dict[int, ScramCredential] = {}
+        self._looks: dict[int, list[_Look]] = {}
+        self._keys: dict[int, bytes] = {}
+        """Keys of users, which nobody outside knows; they make the salts of stand-ins."""
 
     def find(
         self, credentials: Mapping[ScramUser, ScramCredential], user: str, scram: ScramHash
@@ -63,25 +80,30 @@ class ScramUsers:
         self, credentials: Mapping[ScramUser, ScramCredential], user: str, scram: ScramHash
     ) -> ScramCredential:
         if credentials is not self._source:
-            self._models = _first_of_each_mechanism(credentials)
+            self._learn(credentials)
             self._source = credentials
-        model = self._models.get(scram.number)
-        if model is None:
-            model = ScramCredential(bytes(_SALT_BYTES), b"", self._secret, ITERATIONS_MIN)
-        salt = hashlib.shake_256(model.server_key + user.encode()).digest(len(model.salt))
-        if model.salt.isalnum():  # Kafka's tools make salts of letters and digits
+        key = self._keys.get(scram.number, self._secret)
+        looks = self._looks.get(scram.number, [_USUAL_LOOK])
+        look = max(looks, key=lambda one: hmac.digest(key, f"{one}{user}".encode(), "sha256"))
+        salt = hashlib.shake_256(key + user.encode()).digest(look.salt_size)
+        if look.salt_is_text:
             salt = bytes(_BASE36[byte % len(_BASE36)] for byte in salt)
-        return ScramCredential(salt, b"", b"", model.iterations)
+        return ScramCredential(salt, b"", b"", look.iterations)
 
-
-def _first_of_each_mechanism(
-    credentials: Mapping[ScramUser, ScramCredential],
-) -> dict[int, ScramCredential]:
-    first: dict[int, str] = {}
-    for user, number in credentials:
-        if number not in first or user < first[number]:
-            first[number] = user
-    return {number: credentials[user, number] for number, user in first.items()}
+    def _learn(self, credentials: Mapping[ScramUser, ScramCredential]) -> None:
+        seen = {
+            (number, len(one.salt), one.salt.isalnum(), one.iterations)
+            for (_, number), one in credentials.items()
+        }
+        self._looks = {}
+        for number, size, is_text, iterations in sorted(seen):
+            known = self._looks.setdefault(number, [])
+            if len(known) < LOOKS_MAX:
+                known.append(_Look(size, is_text, iterations))
+        self._keys = {}
+        for number in self._looks:
+            first = min(user for user, mechanism in credentials if mechanism == number)
+            self._keys[number] = credentials[first, number].server_key
 
 
 FindToken: TypeAlias = Callable[[str, ScramHash], TokenSignIn]

@@ -17,6 +17,9 @@ from ottla.records.record import Record
 Decode = Callable[[Record], Item | None]
 """Returns the content of a record; None if it is to be shown as plain key and value."""
 
+HIDDEN = "(hidden)"
+_BROKER = 4
+"""The type of resource in records of settings that belong to brokers."""
 _QUORUM_MESSAGES = {
     ControlType.LEADER_CHANGE: ("leader_change_message", "LeaderChangeMessage"),
     ControlType.SNAPSHOT_HEADER: ("snapshot_header_record", "SnapshotHeaderRecord"),
@@ -36,7 +39,27 @@ def metadata_content(record: Record) -> Item | None:
         message = decode_record(record.value)
     except MalformedMessage as error:
         return {"kind": "unreadable", "reason": str(error)}
-    return {"kind": type(message).__name__, "content": plain(message)}
+    return {"kind": type(message).__name__, "content": _without_secrets(message)}
+
+
+def _without_secrets(message: Message) -> Item:
+    """Return the fields of a metadata record. Passwords in settings, and what passwords of users
+    can be guessed with, are hidden: what is shown may be sent to somebody for help."""
+    from ottla.config.names import find_key
+    from ottla.protocol.metadata_records.config_record import ConfigRecord
+    from ottla.protocol.metadata_records.user_scram_credential_record import (
+        UserScramCredentialRecord,
+    )
+
+    content: Item = plain(message)
+    if isinstance(message, UserScramCredentialRecord):
+        return content | dict.fromkeys(("salt", "stored_key", "server_key"), HIDDEN)
+    if isinstance(message, ConfigRecord) and message.resource_type == _BROKER:
+        key = find_key(message.name)
+        # An unknown key is a plugin's, and may be a password.
+        if message.value is not None and (key is None or key.sensitive):
+            return content | {"value": HIDDEN}
+    return content
 
 
 def control_content(record: Record) -> Item:

@@ -189,6 +189,7 @@ def add(
         Who,
         acls_of_role,
         acls_to_add,
+        check_hosts,
         check_role,
         check_who,
         operation_named,
@@ -211,6 +212,7 @@ def add(
         denied_hosts=denied_hosts or (),
     )
     check_who(who)
+    check_hosts(who)
     kind = pattern_named(pattern)
     if kind not in (AclPatternType.LITERAL, AclPatternType.PREFIXED):
         raise typer.BadParameter("an ACL is literal or prefixed", param_hint="--pattern")

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
+from ipaddress import ip_address
 from itertools import product
 from typing import Final, TypeVar
 
@@ -24,6 +25,28 @@ ANY_HOST: Final = "*"
 _PRODUCER: Final = (AclOperation.WRITE, AclOperation.DESCRIBE, AclOperation.CREATE)
 _TRANSACTIONS: Final = (AclOperation.WRITE, AclOperation.DESCRIBE)
 _CONSUMER: Final = (AclOperation.READ, AclOperation.DESCRIBE)
+_OPERATIONS: Final = {
+    AclResourceType.TOPIC: (
+        *(AclOperation.READ, AclOperation.WRITE, AclOperation.CREATE, AclOperation.DESCRIBE),
+        *(AclOperation.DELETE, AclOperation.ALTER),
+        *(AclOperation.DESCRIBE_CONFIGS, AclOperation.ALTER_CONFIGS),
+    ),
+    AclResourceType.GROUP: (
+        *(AclOperation.READ, AclOperation.DESCRIBE, AclOperation.DELETE),
+        *(AclOperation.DESCRIBE_CONFIGS, AclOperation.ALTER_CONFIGS),
+    ),
+    AclResourceType.CLUSTER: (
+        *(AclOperation.CREATE, AclOperation.CLUSTER_ACTION, AclOperation.DESCRIBE_CONFIGS),
+        *(AclOperation.ALTER_CONFIGS, AclOperation.IDEMPOTENT_WRITE),
+        *(AclOperation.ALTER, AclOperation.DESCRIBE),
+    ),
+    AclResourceType.TRANSACTIONAL_ID: (
+        *(AclOperation.DESCRIBE, AclOperation.WRITE, AclOperation.TWO_PHASE_COMMIT),
+    ),
+    AclResourceType.DELEGATION_TOKEN: (AclOperation.DESCRIBE,),
+    AclResourceType.USER: (AclOperation.CREATE_TOKENS, AclOperation.DESCRIBE_TOKENS),
+}
+"""The operations that Kafka's tool accepts for each type of resource, besides ALL."""
 
 E = TypeVar("E", AclOperation, AclPatternType)
 
@@ -90,6 +113,19 @@ def check_principal(principal: str, option: str) -> None:
         )
 
 
+def check_hosts(who: Who) -> None:
+    """Refuse names and networks: brokers compare addresses, so such an ACL would match nobody."""
+    for host in [*who.allowed_hosts, *who.denied_hosts]:
+        if host == ANY_HOST:
+            continue
+        try:
+            ip_address(host)
+        except ValueError:
+            raise typer.BadParameter(
+                f"{host!r} is no IP address: an ACL is for one address, or for all by *"
+            ) from None
+
+
 def operation_named(text: str) -> AclOperation:
     """Return an operation by its name in any of Kafka's spellings: `DescribeConfigs`,
     `describe_configs`, `DESCRIBE_CONFIGS`."""
@@ -115,12 +151,23 @@ def acls_to_add(
     operations: Sequence[AclOperation],
     pattern: AclPatternType,
 ) -> list[Acl]:
+    for (kind, name), operation in product(resources, operations):
+        if operation is not AclOperation.ALL and operation not in _OPERATIONS[kind]:
+            known = ", ".join(_shown(one) for one in _OPERATIONS[kind])
+            raise typer.BadParameter(
+                f"there is no {_shown(operation)} on {_shown(kind)} {name}: {known}, all",
+                param_hint="--operation",
+            )
     return [
         Acl(kind, name, principal, operation, permission, pattern, host)
         for (kind, name), operation, (permission, principal, host) in product(
             resources, operations, who.entries()
         )
     ]
+
+
+def _shown(value: AclOperation | AclResourceType) -> str:
+    return value.name.replace("_", "-").lower()
 
 
 def acls_of_role(

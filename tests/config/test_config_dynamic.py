@@ -165,3 +165,39 @@ def test_what_is_no_subscription_is_refused(overrides: dict[str, str], part: str
     with pytest.raises(ConfigError) as caught:
         validate_client_metrics(overrides)
     assert part in str(caught.value)
+
+
+JAAS = "listener.name.clients.plain.sasl.jaas.config"
+MODULE = "org.apache.kafka.common.security.plain.PlainLoginModule required"
+SIGNING_IN = BrokerConfig.parse(
+    {
+        "log.dirs": "data",
+        "listeners": "CLIENTS://localhost:9092",
+        "inter.broker.listener.name": "CLIENTS",
+        "listener.security.protocol.map": "CLIENTS:SASL_PLAINTEXT",
+        "sasl.enabled.mechanisms": "PLAIN",
+        JAAS: f'{MODULE} user_ann="hers";',
+    }
+)
+
+
+def test_how_clients_of_an_open_listener_sign_in_cannot_change() -> None:
+    for key, value in (
+        (JAAS, f'{MODULE} user_ann="hers" user_bob="his";'),
+        ("listener.name.clients.sasl.enabled.mechanisms", "PLAIN,SCRAM-SHA-512"),
+    ):
+        then = SIGNING_IN.with_dynamic({}, {key: value})
+        with pytest.raises(
+            ConfigError, match="dynamically for existing listener CLIENTS"
+        ) as raised:
+            check_reconfiguration(SIGNING_IN, then, ["CLIENTS"])
+        assert "hers" not in str(raised.value)
+
+
+def test_limits_of_an_open_listener_and_keys_of_others_can_change() -> None:
+    for key, value in (
+        ("listener.name.clients.max.connections", "7"),
+        ("listener.name.to_come.sasl.enabled.mechanisms", "PLAIN"),
+        (JAAS, SIGNING_IN.explicit[JAAS]),
+    ):
+        check_reconfiguration(SIGNING_IN, SIGNING_IN.with_dynamic({}, {key: value}), ["CLIENTS"])

@@ -4,6 +4,7 @@ from collections.abc import Collection, Iterable, Iterator
 from typing import Final
 
 from ottla.config.broker import BrokerConfig
+from ottla.config.definitions import tls
 from ottla.config.errors import ConfigError, Unknown
 from ottla.config.names import find_key
 
@@ -19,6 +20,7 @@ _THREADS: Final = (
     "remote.log.reader.threads",
 )
 _CONNECTION_LIMITS: Final = ("max.connections", "max.connection.creation.rate")
+_CHANGEABLE_OF_LISTENERS: Final = frozenset({*_CONNECTION_LIMITS, "num.network.threads"})
 
 
 def check_reconfiguration(now: BrokerConfig, then: BrokerConfig, told: Collection[str]) -> None:
@@ -27,7 +29,12 @@ def check_reconfiguration(now: BrokerConfig, then: BrokerConfig, told: Collectio
     # Unknown names pass, as in Kafka, for plugins.
     problems = [one for one in then.ignored if one not in now.ignored and find_key(one.key)]
     if not problems:
-        problems = [*_threads(now, then), *_connections(now, then), *_listeners(then, told)]
+        problems = [
+            *_threads(now, then),
+            *_connections(now, then),
+            *_listeners(then, told),
+            *_existing_listeners(now, then),
+        ]
     if problems:
         raise ConfigError(problems)
 
@@ -39,6 +46,32 @@ def changes_tls(now: BrokerConfig, then: BrokerConfig, names: Iterable[str]) -> 
         return True
     prefixes = tuple(f"listener.name.{name.lower()}.ssl." for name in then.tls_listeners)
     return any(name.startswith(prefixes) for name in names)
+
+
+def _existing_listeners(now: BrokerConfig, then: BrokerConfig) -> Iterator[Unknown]:
+    """Refuse what a listener reads only when it is opened, such as how its clients sign in."""
+    names = {listener.name for listener in now.listeners}
+    for name in sorted(names & {listener.name for listener in then.listeners}):
+        prefix = f"listener.name.{name.lower()}."
+        before, after = _fixed(now, prefix), _fixed(then, prefix)
+        for key in sorted(before.keys() | after.keys()):
+            if before.get(key) != after.get(key):
+                reason = (
+                    f"Configs cannot be updated dynamically for existing listener {name}, restart "
+                    f"broker or create a new listener for update: {key}"
+                )
+                yield Unknown(key, None, reason)
+
+
+def _fixed(config: BrokerConfig, prefix: str) -> dict[str, str]:
+    given = {**config.explicit, **config.cluster_default, **config.per_broker}
+    return {
+        name: text
+        for name, text in given.items()
+        if name.startswith(prefix)
+        and (base := name.removeprefix(prefix)) not in tls.KEYS
+        and base not in _CHANGEABLE_OF_LISTENERS
+    }
 
 
 def _threads(now: BrokerConfig, then: BrokerConfig) -> Iterator[Unknown]:

@@ -269,16 +269,16 @@ class Kafka(Broker):
             "node.id": "1",
             "listeners": ",".join(listeners),
             "controller.listener.names": "CONTROLLER",
-            # With other protocols than PLAINTEXT, Kafka has no default for controllers.
-            "listener.security.protocol.map": ",".join(
-                ("CONTROLLER:PLAINTEXT", *(f"{name}:{name}" for name in SECURITY_PROTOCOLS))
-            ),
             "controller.quorum.bootstrap.servers": f"{HOST}:{self._controller_port}",
             "log.dirs": str(self.data),
             "metadata.log.dir": str(self.data),
             **self.SINGLE_NODE,
             **self.options,
         }
+        if self.more_listeners:
+            # With other protocols than PLAINTEXT, Kafka has no default for controllers.
+            protocols = ("CONTROLLER:PLAINTEXT", *(f"{name}:{name}" for name in SECURITY_PROTOCOLS))
+            properties.setdefault("listener.security.protocol.map", ",".join(protocols))
         self._file.write_text("".join(f"{key}={value}\n" for key, value in properties.items()))
         if not (self.data / "meta.properties").exists():
             cluster = base64.urlsafe_b64encode(uuid.uuid4().bytes).decode().rstrip("=")

@@ -41,7 +41,7 @@ PLAYER = Path(__file__).with_name("play_planted.py")
         pytest.param(
             "removed_replica", 5, "not a part of the replicas", id="counts a removed replica"
         ),
-        pytest.param("lost_end", 5, "is committed|lost write", id="counts on what lost power"),
+        pytest.param("lost_end", 12, "is committed|lost write", id="counts on what lost power"),
         pytest.param(
             "void_record",
             5,

@@ -220,6 +220,7 @@ def test_large_requests_in_envelopes_are_served_in_slices(tmp_path: Path, count:
         while codes == {ErrorCode.NOT_CONTROLLER} and attempts_left:
             # On a busy machine the quorum may elect another leader meanwhile.
             attempts_left -= 1
+            await until(lambda: sum(node.metadata.is_leader for node in nodes(cluster)) == 1)
             answer = await post(cluster, cluster.active, around(request, 6))
             response: DeleteTopicsResponse = answer_in(answer, ApiKey.DELETE_TOPICS, 6)
             assert [one.name for one in response.responses] == [topic.name for topic in topics]

@@ -91,7 +91,7 @@ def test_options_of_the_user_win_over_ours_and_loopback_is_for_local_masters_onl
     assert merged["spark.driver.host"] == "127.0.0.1"
     assert merged["spark.driver.extraJavaOptions"].endswith("-Dx=1 -Xss1m")
     assert "log4j2.configurationFile" in merged["spark.driver.extraJavaOptions"]
-    assert "-Xss8m" not in merged["spark.driver.extraJavaOptions"]
+    assert "-Xss32m" not in merged["spark.driver.extraJavaOptions"]
     assert "spark.driver.host" not in session_options("spark://h:7077", {})
 
 

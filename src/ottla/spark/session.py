@@ -44,8 +44,9 @@ _WORKER_PYTHON = _CONF / "worker-python"
 _JAVA_OPTIONS = "spark.driver.extraJavaOptions"
 _LOG_CONFIGURATION = "-Dlog4j2.configurationFile="
 # To tell a stop from a failure in `foreachBatch`, Spark matches the whole error message, including
-# the traceback, with an expression that recurses for every character: the usual 1 MB is not enough.
-_DEEP_STACKS = "-Xss8m"
+# the traceback, with an expression that recurses for every character: the usual 1 MB is not enough,
+# and 8 MB were once too few. Only what is used takes memory.
+_DEEP_STACKS = "-Xss32m"
 
 
 def is_installed(package: str) -> bool:

@@ -126,14 +126,7 @@ def list_(
     from ottla.cli.security.acls.output import as_dict, show
     from ottla.cli.security.acls.selection import Resources, Who, filters_of, pattern_named
 
-    resources = Resources(
-        topics=topics or (),
-        groups=groups or (),
-        transactional_ids=transactional_ids or (),
-        tokens=tokens or (),
-        users=users or (),
-        cluster=cluster,
-    )
+    resources = Resources(topics, groups, transactional_ids, tokens, users, cluster)
     filters = filters_of(resources, Who(), principals or (), (), pattern_named(pattern))
     asked = _Asked(bootstrap, bootstrap_controller, timeout_ms)
     found = asked.do(lambda admin: _found(admin, filters))
@@ -187,30 +180,15 @@ def add(
     from ottla.cli.security.acls.selection import (
         Resources,
         Who,
-        acls_of_role,
-        acls_to_add,
+        acls_wanted,
         check_hosts,
-        check_role,
         check_who,
-        operation_named,
         pattern_named,
     )
-    from ottla.client.admin.acls import AclOperation, AclPatternType
+    from ottla.client.admin.acls import AclPatternType
 
-    resources = Resources(
-        topics=topics or (),
-        groups=groups or (),
-        transactional_ids=transactional_ids or (),
-        tokens=tokens or (),
-        users=users or (),
-        cluster=cluster,
-    )
-    who = Who(
-        allowed=allowed or (),
-        denied=denied or (),
-        allowed_hosts=allowed_hosts or (),
-        denied_hosts=denied_hosts or (),
-    )
+    resources = Resources(topics, groups, transactional_ids, tokens, users, cluster)
+    who = Who(allowed, denied, allowed_hosts, denied_hosts)
     check_who(who)
     check_hosts(who)
     kind = pattern_named(pattern)
@@ -218,25 +196,10 @@ def add(
         raise typer.BadParameter("an ACL is literal or prefixed", param_hint="--pattern")
     if not (who.allowed or who.denied):
         raise typer.BadParameter("name a principal: --allow User:NAME, or --deny User:NAME")
-    if producer or consumer or idempotent:
-        check_role(
-            resources,
-            producer=producer,
-            consumer=consumer,
-            idempotent=idempotent,
-            has_operations=bool(operations),
-            has_denials=bool(who.denied),
-        )
-        wanted = acls_of_role(
-            resources, who, kind, producer=producer, consumer=consumer, idempotent=idempotent
-        )
-    else:
-        named = list(map(operation_named, operations or ("all",)))
-        if AclOperation.ANY in named:
-            raise typer.BadParameter("an ACL is for one operation, or for all")
-        wanted = acls_to_add(resources, who, named, kind)
-        if not wanted:
-            raise typer.BadParameter("name a resource: --topic, --group, --cluster, ...")
+    wanted = acls_wanted(
+        resources, who, operations, kind,
+        producer=producer, consumer=consumer, idempotent=idempotent,
+    )  # fmt: skip
     if dry_run:
         _show_plan(wanted, "would be added", as_json=as_json)
         return
@@ -312,20 +275,8 @@ def remove(
         pattern_named,
     )
 
-    resources = Resources(
-        topics=topics or (),
-        groups=groups or (),
-        transactional_ids=transactional_ids or (),
-        tokens=tokens or (),
-        users=users or (),
-        cluster=cluster,
-    )
-    who = Who(
-        allowed=allowed or (),
-        denied=denied or (),
-        allowed_hosts=allowed_hosts or (),
-        denied_hosts=denied_hosts or (),
-    )
+    resources = Resources(topics, groups, transactional_ids, tokens, users, cluster)
+    who = Who(allowed, denied, allowed_hosts, denied_hosts)
     check_who(who)
     for principal in principals or ():
         check_principal(principal, "--principal")

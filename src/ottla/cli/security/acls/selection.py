@@ -6,7 +6,7 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from ipaddress import ip_address
 from itertools import product
-from typing import Final, TypeVar
+from typing import Final, TypeAlias, TypeVar
 
 import typer
 
@@ -51,15 +51,19 @@ _OPERATIONS: Final = {
 E = TypeVar("E", AclOperation, AclPatternType)
 
 
-@dataclass(frozen=True, kw_only=True)
-class Resources:
-    """The resources that were named."""
+Names: TypeAlias = Sequence[str] | None
+"""The values of an option that may be repeated."""
 
-    topics: Sequence[str] = ()
-    groups: Sequence[str] = ()
-    transactional_ids: Sequence[str] = ()
-    tokens: Sequence[str] = ()
-    users: Sequence[str] = ()
+
+@dataclass(frozen=True)
+class Resources:
+    """The resources that were named, in the order of the options."""
+
+    topics: Names = None
+    groups: Names = None
+    transactional_ids: Names = None
+    tokens: Names = None
+    users: Names = None
     cluster: bool = False
 
     def __iter__(self) -> Iterator[tuple[AclResourceType, str]]:
@@ -70,20 +74,20 @@ class Resources:
             (AclResourceType.DELEGATION_TOKEN, self.tokens),
             (AclResourceType.USER, self.users),
         ):
-            for name in names:
+            for name in names or ():
                 yield kind, name
         if self.cluster:
             yield AclResourceType.CLUSTER, CLUSTER_NAME
 
 
-@dataclass(frozen=True, kw_only=True)
+@dataclass(frozen=True)
 class Who:
-    """The principals and hosts that were named."""
+    """The principals and hosts that were named, in the order of the options."""
 
-    allowed: Sequence[str] = ()
-    denied: Sequence[str] = ()
-    allowed_hosts: Sequence[str] = ()
-    denied_hosts: Sequence[str] = ()
+    allowed: Names = None
+    denied: Names = None
+    allowed_hosts: Names = None
+    denied_hosts: Names = None
 
     def entries(self) -> Iterator[tuple[AclPermission, str, str]]:
         """Return permission, principal and host of each."""
@@ -91,7 +95,7 @@ class Who:
             (AclPermission.ALLOW, self.allowed, self.allowed_hosts),
             (AclPermission.DENY, self.denied, self.denied_hosts),
         ):
-            for principal, host in product(principals, hosts or (ANY_HOST,)):
+            for principal, host in product(principals or (), hosts or (ANY_HOST,)):
                 yield permission, principal, host
 
 
@@ -100,7 +104,7 @@ def check_who(who: Who) -> None:
         ("allow", who.allowed, who.allowed_hosts),
         ("deny", who.denied, who.denied_hosts),
     ):
-        for principal in principals:
+        for principal in principals or ():
             check_principal(principal, f"--{option}")
         if hosts and not principals:
             raise typer.BadParameter(f"--{option}-host needs --{option}")
@@ -115,7 +119,7 @@ def check_principal(principal: str, option: str) -> None:
 
 def check_hosts(who: Who) -> None:
     """Refuse names and networks: brokers compare addresses, so such an ACL would match nobody."""
-    for host in [*who.allowed_hosts, *who.denied_hosts]:
+    for host in [*(who.allowed_hosts or ()), *(who.denied_hosts or ())]:
         if host == ANY_HOST:
             continue
         try:
@@ -143,6 +147,38 @@ def _named(kind: type[E], text: str, option: str) -> E:
             return one
     known = ", ".join(one.name.replace("_", "-").lower() for one in kind)
     raise typer.BadParameter(f"{text!r} is none of {known}", param_hint=option)
+
+
+def acls_wanted(
+    resources: Resources,
+    who: Who,
+    operations: Names,
+    pattern: AclPatternType,
+    *,
+    producer: bool,
+    consumer: bool,
+    idempotent: bool,
+) -> list[Acl]:
+    """Return the ACLs to add: of roles, or of operations, which are all if none is named."""
+    if producer or consumer or idempotent:
+        check_role(
+            resources,
+            producer=producer,
+            consumer=consumer,
+            idempotent=idempotent,
+            has_operations=bool(operations),
+            has_denials=bool(who.denied),
+        )
+        return acls_of_role(
+            resources, who, pattern, producer=producer, consumer=consumer, idempotent=idempotent
+        )
+    named = list(map(operation_named, operations or ("all",)))
+    if AclOperation.ANY in named:
+        raise typer.BadParameter("an ACL is for one operation, or for all")
+    wanted = acls_to_add(resources, who, named, pattern)
+    if not wanted:
+        raise typer.BadParameter("name a resource: --topic, --group, --cluster, ...")
+    return wanted
 
 
 def acls_to_add(

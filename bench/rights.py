@@ -1,4 +1,4 @@
-"""What checking a right costs a request, with few and with many ACLs.
+"""Measures the cost of checking a right, with few and with many ACLs.
 
     python -m bench.rights [SECONDS]
     python -m bench.rights requests [ROUNDS]

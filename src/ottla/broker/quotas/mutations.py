@@ -20,7 +20,7 @@ BUCKETS_KEPT: Final = 9_000
 
 
 class Mutation:
-    """What one request takes from the bucket of its client, which may be without a limit."""
+    """The tokens that one request takes from the bucket of its client, which may have no limit."""
 
     __slots__ = ("_bucket", "_is_exceeded", "_is_strict", "_now")
 

@@ -106,7 +106,7 @@ class Server:
         self._busy_is_scheduled = False
         self._accept_paused = False
         self.entry = Entry(runtime, config, self._resume_listeners)
-        """Of the listeners of clients."""
+        """The rates at which listeners of clients let connections in."""
         self._idle_timer: Timer | None = None
 
     def quotas_of(self, kind: str) -> ClientQuotas:

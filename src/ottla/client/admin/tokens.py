@@ -27,7 +27,7 @@ class DelegationToken:
     """Identifies the token, and gives the password. Whoever has it can use the token."""
     owner: str
     requester: str
-    """Who made the token; empty if the cluster is too old to tell."""
+    """The user that made the token; empty if the cluster is too old to tell."""
     renewers: tuple[str, ...]
     issue_timestamp_ms: int
     expiry_timestamp_ms: int

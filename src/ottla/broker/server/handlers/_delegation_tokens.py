@@ -1,4 +1,4 @@
-"""Who may ask for delegation tokens at all."""
+"""Decides who may ask for delegation tokens at all."""
 
 from __future__ import annotations
 

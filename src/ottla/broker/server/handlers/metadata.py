@@ -153,7 +153,7 @@ def _may_create(context: BrokerContext, request: MetadataRequest) -> bool:
 _UNTIL_LATER: Final = {
     int(ErrorCode.THROTTLING_QUOTA_EXCEEDED): int(ErrorCode.UNKNOWN_TOPIC_OR_PARTITION)
 }
-"""What clients are told who do not expect an error of CreateTopics: they ask again."""
+"""The answer to clients that do not expect an error of CreateTopics: they ask again."""
 
 
 async def _create_and_answer(

@@ -29,7 +29,7 @@ _SALT_BYTES: Final = 20
 
 
 class TokenSignIn(NamedTuple):
-    """What it takes to sign in with a token."""
+    """The credential of a token, and whose it is."""
 
     credential: ScramCredential
     owner: str | None

@@ -12,6 +12,7 @@ from typing import Any, TypeVar
 import pytest
 from bench.brokers import HOST
 from rights_samples import EXISTING, Grant
+from rights_transports import Transport, User
 
 import ottla.node
 from broker_wire import Wire
@@ -25,7 +26,7 @@ from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from ottla.runtime.os_runtime import OsRuntime, new_event_loop
 from ottla.runtime.ports import free_ports
-from ottla.security.principal import ANONYMOUS, KafkaPrincipal
+from ottla.security.principal import KafkaPrincipal
 from ottla.security.rights import Operation, ResourceType, Right
 
 T = TypeVar("T")
@@ -51,16 +52,20 @@ _IMPLIED = {
 class GivenRights:
     """An authorizer that allows what the test granted, and notes what it was asked for."""
 
-    def __init__(self) -> None:
-        self.grants: dict[KafkaPrincipal, set[Grant]] = {}
+    def __init__(self, asker: KafkaPrincipal) -> None:
+        self._asker = asker
+        self._grants: set[Grant] = set()
         self.asked: set[Right] = set()
         self.asked_quietly: set[Right] = set()
         """Of these, a refusal is no event for the audit log."""
         self.allows_all = False
 
-    def give(self, *grants: Grant, to: KafkaPrincipal = ANONYMOUS) -> None:
-        """Give these rights instead of all others that the principal had."""
-        self.grants[to] = set(grants)
+    def give(self, *grants: Grant) -> None:
+        """Give these rights instead of all others that the asker had."""
+        self._grants = set(grants)
+
+    def _given(self, principal: KafkaPrincipal) -> set[Grant]:
+        return self._grants if principal == self._asker else set()
 
     def allows(
         self,
@@ -74,7 +79,7 @@ class GivenRights:
         if context.caller.is_this_node or self.allows_all:
             return True
         (self.asked_quietly if quiet else self.asked).add(Right(operation, resource_type))
-        given = self.grants.get(context.caller.principal, set())
+        given = self._given(context.caller.principal)
         enough = {operation} | _IMPLIED.get(operation, set())
         return any(Grant(one, resource_type, name) in given for one in enough)
 
@@ -84,19 +89,26 @@ class GivenRights:
         if context.caller.is_this_node or self.allows_all:
             return True
         self.asked.add(Right(operation, resource_type))
-        given = self.grants.get(context.caller.principal, set())
+        given = self._given(context.caller.principal)
         return any(grant[:2] == (operation, resource_type) for grant in given)
 
 
 class NodeWithRights:
-    """Asks as ANONYMOUS by the listener of clients (BROKERS) and by that of nodes (CONTROLLERS)."""
+    """Asked by the listener of clients (BROKERS) and by that of nodes (CONTROLLERS)."""
 
-    def __init__(self, node: Node, rights: GivenRights, loop: asyncio.AbstractEventLoop) -> None:
+    def __init__(
+        self,
+        node: Node,
+        rights: GivenRights,
+        loop: asyncio.AbstractEventLoop,
+        transport: Transport,
+    ) -> None:
         self.rights = rights
+        self._transport = transport
         self._node = node
         self._loop = loop
         self._listeners = {BROKERS: node.endpoints[0], CONTROLLERS: node.controller_endpoints[0]}
-        self._wires: dict[str, Wire] = {}
+        self._wires: dict[tuple[str, User], Wire] = {}
 
     @property
     def node_id(self) -> int:
@@ -113,19 +125,20 @@ class NodeWithRights:
         self.rights.allows_all = True
         try:
             asked = api(request.API_KEY).latest_stable if version is None else version
-            return self.ask_on(BROKERS, request, asked)
+            return self.ask_on(BROKERS, request, asked, User.SUPER)
         finally:
             self.rights.allows_all = False
 
-    def ask_on(self, kind: str, request: Any, version: int) -> Any:
-        """Ask as ANONYMOUS. After a connection was closed the next request opens another."""
-        wire = self._wires.get(kind)
+    def ask_on(self, kind: str, request: Any, version: int, user: User = User.ASKER) -> Any:
+        """After a connection was closed the next request opens another."""
+        wire = self._wires.get((kind, user))
         if wire is None:
-            wire = self._wires[kind] = Wire(self._listeners[kind])
+            wire = self._transport.connect(self._listeners[kind], user)
+            self._wires[kind, user] = wire
         try:
             return wire.ask(request, version)
         except (AssertionError, OSError):
-            self._wires.pop(kind).close()
+            self._wires.pop((kind, user)).close()
             raise
 
     def create(self, *topics: str) -> None:
@@ -165,8 +178,8 @@ class NodeWithRights:
 
 
 @contextmanager
-def node_with_rights(folder: Path, **settings: str) -> Iterator[NodeWithRights]:
-    rights = GivenRights()
+def node_with_rights(folder: Path, transport: Transport) -> Iterator[NodeWithRights]:
+    rights = GivenRights(transport.asker)
     with pytest.MonkeyPatch.context() as patch:
         for services in (BrokerServices, ControllerServices):
             patch.setattr(ottla.node, services.__name__, _with_authorizer(services, rights))
@@ -177,8 +190,8 @@ def node_with_rights(folder: Path, **settings: str) -> Iterator[NodeWithRights]:
         def wait(work: Any) -> Any:
             return asyncio.run_coroutine_threadsafe(work, loop).result(60)
 
-        node, runtime = wait(_started(folder, settings))
-        there = NodeWithRights(node, rights, loop)
+        node, runtime = wait(_started(folder, transport))
+        there = NodeWithRights(node, rights, loop, transport)
         try:
             there.create(EXISTING)
             yield there
@@ -195,18 +208,17 @@ def _with_authorizer(services: Callable[..., Any], rights: GivenRights) -> Calla
     return lambda **fields: services(**{**fields, "authorizer": rights})
 
 
-async def _started(folder: Path, settings: dict[str, str]) -> tuple[Node, OsRuntime]:
+async def _started(folder: Path, transport: Transport) -> tuple[Node, OsRuntime]:
     client_port, controller_port = free_ports(2)
     runtime = OsRuntime()
     config = {
         "node.id": "1",
         "process.roles": "broker,controller",
         "log.dirs": str(folder),
-        "listeners": f"PLAINTEXT://{HOST}:{client_port},CONTROLLER://{HOST}:{controller_port}",
         "controller.listener.names": "CONTROLLER",
         "controller.quorum.voters": f"1@{HOST}:{controller_port}",
         **SETTINGS,
-        **settings,
+        **transport.settings(client_port, controller_port),
     }
     node = Node(runtime, BrokerConfig.parse(config))
     await node.start()

@@ -16,7 +16,10 @@ from ottla.protocol.messages.create_acls import AclCreation, CreateAclsRequest
 from ottla.protocol.messages.create_delegation_token import CreateDelegationTokenRequest
 from ottla.protocol.messages.delete_acls import DeleteAclsFilter, DeleteAclsRequest
 from ottla.protocol.messages.describe_acls import DescribeAclsRequest
-from ottla.protocol.messages.describe_delegation_token import DescribeDelegationTokenRequest
+from ottla.protocol.messages.describe_delegation_token import (
+    DescribeDelegationTokenOwner,
+    DescribeDelegationTokenRequest,
+)
 from ottla.protocol.messages.describe_user_scram_credentials import (
     DescribeUserScramCredentialsRequest,
 )
@@ -35,6 +38,13 @@ ALL_ACLS: dict[str, Any] = {
     "operation": 1,
     "permission_type": 1,
 }
+
+
+def token_of(owner: str) -> CreateDelegationTokenRequest:
+    return CreateDelegationTokenRequest(
+        owner_principal_type="User", owner_principal_name=owner, max_lifetime_ms=-1
+    )
+
 
 SECURITY: list[Sample] = [
     Sample(
@@ -80,17 +90,19 @@ SECURITY: list[Sample] = [
     ),
     Sample(
         ApiKey.CREATE_DELEGATION_TOKEN,
-        lambda world: CreateDelegationTokenRequest(
-            owner_principal_type="User", owner_principal_name="somebody", max_lifetime_ms=-1
-        ),
+        lambda world: token_of("somebody"),
         grants=(Grant(Operation.CREATE_TOKENS, ResourceType.USER, "User:somebody"),),
         refused=ErrorCode.DELEGATION_TOKEN_AUTHORIZATION_FAILED,
         needs_sign_in=True,
     ),
     Sample(
         ApiKey.DESCRIBE_DELEGATION_TOKEN,
-        lambda world: DescribeDelegationTokenRequest(owners=None),
-        grants=(Grant(Operation.DESCRIBE_TOKENS, ResourceType.USER, "User:somebody"),),
+        lambda world: DescribeDelegationTokenRequest(
+            owners=[DescribeDelegationTokenOwner(principal_type="User", principal_name="another")]
+        ),
+        grants=(Grant(Operation.DESCRIBE_TOKENS, ResourceType.USER, "User:another"),),
+        prepare=lambda world: world.ask(token_of("another")),
+        shown=lambda answer: answer.tokens,
         needs_sign_in=True,
     ),
     Sample(

@@ -1,17 +1,21 @@
-"""Every API that ApiVersions names, on every listener that serves it: refused to a principal
-without rights, with nothing changed, and allowed with exactly the right of the table.
+"""Every API that ApiVersions names, on every listener that serves it, with and without TLS and
+SASL: refused to a principal without rights, with nothing changed, and allowed with exactly the
+right of the table.
 
 The samples are in modules of their own; `API_RIGHTS` is the table.
 """
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+import functools
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
 
 import pytest
 from rights_node import NodeWithRights, node_with_rights
 from rights_of_all import SAMPLES
 from rights_samples import Sample, codes_in
+from rights_transports import PROTOCOLS, Transport
 
 from ottla.broker.server.api_rights import API_RIGHTS
 from ottla.broker.server.contract import BROKERS, CONTROLLERS, SERVED, served_on
@@ -19,18 +23,36 @@ from ottla.protocol.apis import ApiKey
 from ottla.protocol.errors import ErrorCode
 from ottla.security.rights import Operation, ResourceType, Right
 
-ON_EACH_LISTENER = [
-    (sample, kind) for sample in SAMPLES for kind in sample.kinds if not sample.needs_sign_in
-]
+NodeOf = Callable[[str], NodeWithRights]
 OF_TOKENS = [sample for sample in SAMPLES if sample.needs_sign_in]
+OF_SIGNING_IN = {ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE}
+"""A client that has signed in signs in again by them: `tests/sign_in` tests that."""
+
+
+ON_EACH_LISTENER = [
+    pytest.param(protocol, sample, kind, id=f"{protocol}-{sample}-{kind}")
+    for protocol in PROTOCOLS
+    for sample in SAMPLES
+    for kind in sample.kinds
+    if not (protocol == "PLAINTEXT" and sample.needs_sign_in)
+    and not (protocol.startswith("SASL") and sample.key in OF_SIGNING_IN)
+]
 NAMED_AT_RANDOM = Right(Operation.DESCRIBE, ResourceType.DELEGATION_TOKEN)
 """Its samples would have to know the id of a token."""
 
 
 @pytest.fixture(scope="module")
-def node(tmp_path_factory: pytest.TempPathFactory) -> Iterator[NodeWithRights]:
-    with node_with_rights(tmp_path_factory.mktemp("rights")) as there:
-        yield there
+def node_of(tmp_path_factory: pytest.TempPathFactory) -> Iterator[NodeOf]:
+    """(protocol) -> a node whose listeners speak it."""
+    with ExitStack() as stack:
+
+        @functools.cache
+        def node(protocol: str) -> NodeWithRights:
+            folder = tmp_path_factory.mktemp(protocol)
+            transport = Transport(protocol, folder / "transport")
+            return stack.enter_context(node_with_rights(folder / "data", transport))
+
+        yield node
 
 
 @pytest.mark.parametrize("kind", [BROKERS, CONTROLLERS])
@@ -49,8 +71,11 @@ def test_each_right_of_the_table_allows_something(key: ApiKey) -> None:
     assert rights_in_table(key) - {NAMED_AT_RANDOM} <= granted
 
 
-@pytest.mark.parametrize(("sample", "kind"), ON_EACH_LISTENER, ids=str)
-def test_a_request_needs_exactly_its_right(node: NodeWithRights, sample: Sample, kind: str) -> None:
+@pytest.mark.parametrize(("protocol", "sample", "kind"), ON_EACH_LISTENER)
+def test_a_request_needs_exactly_its_right(
+    node_of: NodeOf, protocol: str, sample: Sample, kind: str
+) -> None:
+    node = node_of(protocol)
     node.rights.give()
     node.rights.asked_quietly.clear()
     node.create(*sample.topics)
@@ -84,7 +109,8 @@ def test_a_request_needs_exactly_its_right(node: NodeWithRights, sample: Sample,
 
 
 @pytest.mark.parametrize("sample", OF_TOKENS, ids=str)
-def test_who_did_not_sign_in_gets_no_token(node: NodeWithRights, sample: Sample) -> None:
+def test_who_did_not_sign_in_gets_no_token(node_of: NodeOf, sample: Sample) -> None:
+    node = node_of("PLAINTEXT")
     node.rights.give(*sample.grants)
     before = node.state()
     for kind in sample.kinds:

@@ -9,6 +9,7 @@ from ottla.config.errors import ConfigError
 
 PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule required "
 SCRAM = "org.apache.kafka.common.security.scram.ScramLoginModule required "
+OAUTH = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule required "
 CLIENTS = {
     "listeners": "CLIENTS://127.0.0.1:9092,LAN://127.0.0.1:9093",
     "listener.security.protocol.map": "CLIENTS:SASL_PLAINTEXT,LAN:PLAINTEXT",
@@ -93,6 +94,48 @@ def test_nodes_sign_in_with_what_the_listener_between_them_says() -> None:
     assert controllers is not None
     assert controllers.mechanism == "PLAIN"
     assert "hush" not in repr(brokers)
+
+
+TOKENS = {
+    "sasl.enabled.mechanisms": "OAUTHBEARER",
+    "sasl.mechanism.inter.broker.protocol": "OAUTHBEARER",
+    "listener.name.sasl_plaintext.oauthbearer.sasl.jaas.config": (
+        OAUTH + 'unsecuredLoginStringClaim_sub="node" unsecuredLoginLifetimeSeconds="60";'
+    ),
+    "listener.name.controller.sasl.enabled.mechanisms": "PLAIN",
+}
+
+
+def test_nodes_may_sign_in_with_unsecured_tokens() -> None:
+    login = BrokerConfig.parse(CLUSTER | TOKENS).login_of("SASL_PLAINTEXT")
+    assert login is not None
+    assert login.mechanism == "OAUTHBEARER"
+    assert login.tokens is not None
+    assert (login.tokens.claims, login.tokens.lifetime_s) == ({"sub": "node"}, 60)
+
+
+@pytest.mark.parametrize(
+    ("options", "part"),
+    [
+        ("", "unsecuredLoginStringClaim_sub: must say as whom"),
+        ('unsecuredLoginStringClaim_sub=" "', "unsecuredLoginStringClaim_sub: must say as whom"),
+        (
+            'unsecuredLoginStringClaim_sub="a" unsecuredLoginPrincipalClaimName="name"',
+            "unsecuredLoginStringClaim_name: must say as whom",
+        ),
+        ('unsecuredLoginNumberClaim_exp="1"', "the claim exp is computed"),
+        ('unsecuredLoginNumberClaim_a="one"', "is no number"),
+        (
+            'unsecuredLoginStringClaim_sub="a" unsecuredLoginLifetimeSeconds="1h"',
+            "expected a number of seconds",
+        ),
+    ],
+)
+def test_options_of_unsecured_tokens_that_cannot_be_used_are_refused(
+    options: str, part: str
+) -> None:
+    line = {"listener.name.sasl_plaintext.oauthbearer.sasl.jaas.config": OAUTH + options + ";"}
+    assert part in refusal(CLUSTER | TOKENS | line)
 
 
 @pytest.mark.parametrize(

@@ -4,11 +4,14 @@ from __future__ import annotations
 
 from base64 import b64encode
 from collections.abc import Awaitable, Callable
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
 from ottla.network.scram import ScramClient, ScramRefused
 from ottla.runtime.runtime import Runtime
 from ottla.security.scram import SCRAM_MECHANISMS
+
+if TYPE_CHECKING:
+    from ottla.security.oauth.unsecured import UnsecuredTokens
 
 NONCE_BYTES = 24
 
@@ -87,5 +90,14 @@ def signing_in_with(
         scram = SCRAM_MECHANISMS[mechanism]
         client = ScramClient(scram, username, password, nonce, by_token=by_token)
         return Scram(client, runtime)
+
+    return begin
+
+
+def signing_in_with_tokens(tokens: UnsecuredTokens) -> BeginSignIn:
+    """Return the beginning of each sign-in by OAUTHBEARER."""
+
+    async def begin(runtime: Runtime) -> Mechanism:
+        return OauthBearer(tokens.token(runtime.clock.wall_ms()))
 
     return begin

@@ -8,6 +8,7 @@ from ottla.config.errors import ConfigError, Problem
 from ottla.config.security.listener_keys import ListenerKeys
 from ottla.config.security.oauth import OauthSettings, oauth_settings
 from ottla.security.jaas import BadJaas, parse_jaas
+from ottla.security.oauth.unsecured import BadOption, UnsecuredTokens
 from ottla.security.scram import SCRAM_MECHANISMS
 
 PLAIN: Final = "PLAIN"
@@ -20,16 +21,18 @@ _SCRAM_MODULE: Final = "org.apache.kafka.common.security.scram.ScramLoginModule"
 _OAUTH_MODULE: Final = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule"
 _USER_PREFIX: Final = "user_"
 _JAAS: Final = "sasl.jaas.config"
+_JWKS: Final = "sasl.oauthbearer.jwks.endpoint.url"
 _REAUTH: Final = "connections.max.reauth.ms"
 
 
 @dataclass(frozen=True, slots=True)
 class Login:
-    """How this node signs in to others."""
+    """How this node signs in to others: with user and password, or with tokens."""
 
     mechanism: str
-    user: str
-    password: str = field(repr=False)
+    user: str = ""
+    password: str = field(default="", repr=False)
+    tokens: UnsecuredTokens | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -80,9 +83,11 @@ def login(keys: ListenerKeys, setting: str) -> Login:
     """Return how this node signs in to others by a listener; raises `ConfigError`. `setting` is the
     key that names the mechanism."""
     mechanism = keys[setting]
-    if mechanism not in PASSWORD_MECHANISMS:
-        expected = f"expected one of {', '.join(PASSWORD_MECHANISMS)}"
+    if mechanism not in SERVED_MECHANISMS:
+        expected = f"expected one of {', '.join(SERVED_MECHANISMS)}"
         raise ConfigError.of(keys.name(setting), mechanism, expected)
+    if mechanism == OAUTHBEARER:
+        return Login(mechanism, tokens=_unsecured_tokens(keys))
     options = _options(keys, mechanism, 'username="admin" password="its password"')
     name = keys.own_name(f"{mechanism.lower()}.{_JAAS}")
     user, password = options.get("username"), options.get("password")
@@ -94,9 +99,21 @@ def login(keys: ListenerKeys, setting: str) -> Login:
 
 def _oauth(keys: ListenerKeys) -> OauthSettings:
     """Unsecured tokens need a JAAS line, so that nobody has them by forgetting a setting."""
-    if keys["sasl.oauthbearer.jwks.endpoint.url"]:
+    if keys[_JWKS]:
         return oauth_settings(keys, {})
     return oauth_settings(keys, _options(keys, OAUTHBEARER, 'unsecuredValidatorRequiredScope=""'))
+
+
+def _unsecured_tokens(keys: ListenerKeys) -> UnsecuredTokens:
+    name = keys.own_name(f"oauthbearer.{_JAAS}")
+    options = _options(keys, OAUTHBEARER, 'unsecuredLoginStringClaim_sub="admin"')
+    if keys[_JWKS]:
+        expected = "nodes sign in to each other with unsecured tokens, which this setting forbids"
+        raise ConfigError.of(keys.name(_JWKS), keys[_JWKS], expected)
+    try:
+        return UnsecuredTokens.parse(options)
+    except BadOption as error:
+        raise ConfigError.of(name, _HIDDEN, str(error)) from None
 
 
 def _plain_users(keys: ListenerKeys) -> dict[str, str]:

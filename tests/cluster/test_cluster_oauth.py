@@ -1,0 +1,108 @@
+"""Three nodes that sign in to each other with OAUTHBEARER tokens, as processes."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Iterator, Mapping
+from contextlib import contextmanager
+from pathlib import Path
+from typing import Any
+
+import pytest
+from bench.brokers import HOST, free_port
+from formatted_node import FormattedNode
+
+from ottla.blocking import Admin, Producer
+
+pytestmark = pytest.mark.ottla_only
+
+OAUTH_MODULE = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule"
+LINE = "oauthbearer.sasl.jaas.config"
+
+
+class Cluster:
+    def __init__(self, folder: Path, options: Mapping[str, str]) -> None:
+        ports = [(free_port(), free_port()) for _ in range(3)]
+        common = {
+            "process.roles": "broker,controller",
+            "controller.listener.names": "CONTROLLER",
+            "listener.security.protocol.map": (
+                "SASL_PLAINTEXT:SASL_PLAINTEXT,CONTROLLER:SASL_PLAINTEXT"
+            ),
+            "security.inter.broker.protocol": "SASL_PLAINTEXT",
+            "sasl.enabled.mechanisms": "OAUTHBEARER",
+            "sasl.mechanism.inter.broker.protocol": "OAUTHBEARER",
+            "sasl.mechanism.controller.protocol": "OAUTHBEARER",
+            "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+            "super.users": "User:node;User:admin",
+            "controller.quorum.voters": ",".join(
+                f"{number}@{HOST}:{own}" for number, (_, own) in enumerate(ports, 1)
+            ),
+            "default.replication.factor": "3",
+            "min.insync.replicas": "3",
+            "broker.session.timeout.ms": "4000",
+        }
+        self.bootstrap = ",".join(f"{HOST}:{port}" for port, _ in ports)
+        self.nodes = [
+            FormattedNode(
+                folder / f"node-{number}",
+                common
+                | options
+                | {
+                    "node.id": str(number),
+                    "listeners": f"SASL_PLAINTEXT://{HOST}:{port},CONTROLLER://{HOST}:{own}",
+                },
+            )
+            for number, (port, own) in enumerate(ports, 1)
+        ]
+
+    def await_ready(self) -> None:
+        for node in self.nodes:
+            node.await_ready()
+
+
+@contextmanager
+def running(folder: Path, options: Mapping[str, str]) -> Iterator[Cluster]:
+    cluster = Cluster(folder, options)
+    try:
+        for node in cluster.nodes:
+            node.start()
+        yield cluster
+        for node in cluster.nodes:
+            assert "Traceback" not in node.output
+            assert "eyJ" not in node.output  # no token
+    finally:
+        for node in cluster.nodes:
+            node.remove()
+
+
+def test_nodes_sign_in_with_unsecured_tokens_again_and_again(tmp_path: Path) -> None:
+    lifetime_s = 3
+    line = (
+        f'{OAUTH_MODULE} required unsecuredLoginStringClaim_sub="node" '
+        f'unsecuredLoginLifetimeSeconds="{lifetime_s}";'
+    )
+    names = ("sasl_plaintext", "controller")
+    token = (
+        # {"alg":"none"} {"sub":"admin","exp":4e9}
+        "eyJhbGciOiJub25lIn0.eyJzdWIiOiJhZG1pbiIsImV4cCI6NGU5fQ."
+    )
+    client: dict[str, Any] = {
+        "security_protocol": "SASL_PLAINTEXT",
+        "sasl_mechanism": "OAUTHBEARER",
+        "sasl_oauth_token_provider": lambda: token,
+    }
+    options = {f"listener.name.{name}.{LINE}": line for name in names}
+    with running(tmp_path, options) as cluster:
+        cluster.await_ready()
+        client["bootstrap_servers"] = cluster.bootstrap
+        with Admin(**client) as admin:
+            admin.create_topic("replicated", partitions=3, replication_factor=3)
+        with Producer(acks="all", **client) as producer:
+            ends_at = time.monotonic() + 2.5 * lifetime_s
+            while time.monotonic() < ends_at:
+                producer.send_and_wait("replicated", b"x")
+                time.sleep(0.1)
+        output = "".join(node.output for node in cluster.nodes)
+        assert "cannot sign in" not in output
+        assert "could not sign in" not in output

@@ -6,7 +6,7 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import replace
 from random import Random
 
@@ -21,14 +21,22 @@ from ottla.broker.coordinator.service import Coordinators
 from ottla.broker.coordinator.transactions.shard import TransactionShard
 from ottla.broker.coordinator.transactions.transaction import Transaction
 from ottla.broker.metadata.resources import ResourceType
+from ottla.broker.metadata.security_image import DelegationToken, ScramCredential
 from ottla.broker.server.contract import BROKERS, CONTROLLERS, served_on
+from ottla.broker.server.handlers import describe_delegation_token
 from ottla.protocol.apis import ApiKey, api
 from ottla.protocol.codec import decoder
 from ottla.protocol.errors import KafkaError
+from ottla.protocol.messages.describe_acls import DescribeAclsRequest
+from ottla.protocol.messages.describe_client_quotas import DescribeClientQuotasRequest
 from ottla.protocol.messages.describe_configs import (
     DescribeConfigsRequest,
     DescribeConfigsResource,
     DescribeConfigsResponse,
+)
+from ottla.protocol.messages.describe_delegation_token import DescribeDelegationTokenRequest
+from ottla.protocol.messages.describe_user_scram_credentials import (
+    DescribeUserScramCredentialsRequest,
 )
 from ottla.protocol.messages.find_coordinator import FindCoordinatorRequest
 from ottla.protocol.messages.incremental_alter_configs import (
@@ -40,16 +48,25 @@ from ottla.protocol.messages.list_config_resources import ListConfigResourcesReq
 from ottla.protocol.messages.list_groups import ListGroupsRequest
 from ottla.protocol.messages.list_transactions import ListTransactionsRequest
 from ottla.protocol.messages.metadata import MetadataRequest, MetadataRequestTopic
+from ottla.security.acls import AccessControlEntry
+from ottla.security.rights import Operation, PatternType, Permission
+from ottla.security.rights import ResourceType as ResourceKind
 
 TURN_MS_MAX = 50.0
 ELEMENTS = 3_000
 GARBAGE_MAX = 500
 """One object for each element of a request would be more."""
 
+SECURITY = {
+    "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+    "super.users": "User:ANONYMOUS",
+    "delegation.token.secret.key": "secret",
+}
+
 
 @pytest.fixture(scope="module")
 def broker() -> Iterator[Probe]:
-    with ottla.testing.cluster(nodes=NODES[BROKERS]) as cluster:
+    with ottla.testing.cluster(nodes=NODES[BROKERS], settings=SECURITY) as cluster:
         yield Probe(cluster)
 
 
@@ -128,7 +145,9 @@ def shards(coordinators: Coordinators) -> tuple[list[GroupShard], list[Transacti
         return [], []
 
 
-def test_lists_of_a_hundred_thousand_entries_do_not_hold_the_loop(broker: Probe) -> None:
+def test_lists_of_a_hundred_thousand_entries_do_not_hold_the_loop(
+    broker: Probe, monkeypatch: pytest.MonkeyPatch
+) -> None:
     """Their answers grow with what a broker stores, not with the request."""
     services = broker.node.broker.services
     many = range(100_000)
@@ -140,17 +159,14 @@ def test_lists_of_a_hundred_thousand_entries_do_not_hold_the_loop(broker: Probe)
         groups.groups = dict.fromkeys(map(str, many), group)
         transactions.transactions = dict.fromkeys(map(str, many), transaction)
 
-    def with_many_configs() -> None:
-        set_configs({(ResourceType.CLIENT_METRICS, str(number)): {} for number in many})
-
-    def without_configs() -> None:
-        set_configs({})
-
-    def set_configs(configs: dict[tuple[int, str], dict[str, str]]) -> None:
+    def set_image(**maps: object) -> None:
         """In the image of later changes too: the controller may make one at any time."""
         metadata = services.metadata
-        metadata.image = replace(metadata.image, configs=configs)
-        metadata.pending = replace(metadata.pending, configs=configs)
+        metadata.image = replace(metadata.image, **maps)
+        metadata.pending = replace(metadata.pending, **maps)
+
+    def image_with(**maps: object) -> tuple[Callable[[], None], Callable[[], None]]:
+        return lambda: set_image(**maps), lambda: set_image(**{name: {} for name in maps})
 
     def empty() -> None:
         (groups, *_), (transactions, *_) = shards(services.coordinators)
@@ -163,10 +179,42 @@ def test_lists_of_a_hundred_thousand_entries_do_not_hold_the_loop(broker: Probe)
         assert time.monotonic() < deadline
         time.sleep(0.05)
     answers = []
-    for request, before, after in (
-        (ListGroupsRequest(), fill, empty),
-        (ListTransactionsRequest(transactional_id_pattern="t+"), fill, empty),
-        (ListConfigResourcesRequest(), with_many_configs, without_configs),
+    # Tokens are shown on no listener of this broker.
+    monkeypatch.setattr(describe_delegation_token, "may_request_tokens", lambda caller: True)
+    token = DelegationToken("User:a", "User:a", ("User:b",), 1, 2, 3)
+    user = ScramCredential(b"salt", b"stored key", b"server key", 4096)
+    rates = {"producer_byte_rate": 1.0, "consumer_byte_rate": 2.0}
+    anything = DescribeAclsRequest(
+        resource_type_filter=ResourceKind.ANY,
+        resource_name_filter=None,
+        pattern_type_filter=PatternType.ANY,
+        principal_filter=None,
+        host_filter=None,
+        operation=Operation.ANY,
+        permission_type=Permission.ANY,
+    )
+    acls = {
+        number.to_bytes(16, "big"): AccessControlEntry(2, f"t{number}", 3, "User:a", "*", 3, 3)
+        for number in many
+    }
+    one_topic = {acl_id: acl._replace(resource_name="t") for acl_id, acl in acls.items()}
+    configs = {(ResourceType.CLIENT_METRICS, str(number)): {} for number in many}
+    quotas = {(("client-id", "a"), ("user", str(number))): rates for number in many}
+    for request, (before, after) in (
+        (ListGroupsRequest(), (fill, empty)),
+        (ListTransactionsRequest(transactional_id_pattern="t+"), (fill, empty)),
+        (ListConfigResourcesRequest(), image_with(configs=configs)),
+        (anything, image_with(acls=acls)),
+        (anything, image_with(acls=one_topic)),
+        (DescribeClientQuotasRequest(), image_with(client_quotas=quotas)),
+        (
+            DescribeUserScramCredentialsRequest(users=None),
+            image_with(scram_credentials={(str(number), 2): user for number in many}),
+        ),
+        (
+            DescribeDelegationTokenRequest(owners=None),
+            image_with(delegation_tokens=dict.fromkeys(map(str, many), token)),
+        ),
     ):
         version = api(ApiKey(request.API_KEY)).latest_stable
         broker.look(before)

@@ -358,14 +358,15 @@ class ImageChange:
     def _scram_credential_removed(self, record: Any) -> None:
         self._scram_map().pop((record.name, record.mechanism), None)
 
-    def _token_map(self) -> dict[str, DelegationToken]:
+    def _token_map(self, token_id: str) -> dict[str, DelegationToken]:
         if self._tokens is self._base.delegation_tokens:
             self._tokens = dict(self._base.delegation_tokens)
         self._delta.security = True
+        self._delta.tokens.add(token_id)
         return self._tokens
 
     def _token_issued(self, record: Any) -> None:
-        self._token_map()[record.token_id] = DelegationToken(
+        self._token_map(record.token_id)[record.token_id] = DelegationToken(
             record.owner,
             record.requester,
             tuple(record.renewers),
@@ -375,7 +376,7 @@ class ImageChange:
         )
 
     def _token_removed(self, record: Any) -> None:
-        self._token_map().pop(record.token_id, None)
+        self._token_map(record.token_id).pop(record.token_id, None)
 
     def _quota_set(self, record: Any) -> None:
         if self._quotas is self._base.client_quotas:

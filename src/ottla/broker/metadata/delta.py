@@ -35,6 +35,8 @@ class MetadataDelta:
     features: set[str] = field(default_factory=set)
     acls: set[bytes] = field(default_factory=set)
     """The ids of ACLs that were added or removed."""
+    tokens: set[str] = field(default_factory=set)
+    """The ids of delegation tokens that were made, changed or removed."""
     security: bool = False
     """True if ACLs, SCRAM credentials, tokens or quotas changed. The maps that did are other
     objects in the new image."""

@@ -18,6 +18,7 @@ def difference(before: MetadataImage, after: MetadataImage) -> MetadataDelta:
         controllers=_differing(before.controllers, after.controllers),
         features=_differing(before.features, after.features),
         acls=_differing(before.acls, after.acls),
+        tokens=_differing(before.delegation_tokens, after.delegation_tokens),
         security=_security(before) != _security(after),
     )
     for topic_id in _differing(before.topics_by_id, after.topics_by_id):

@@ -23,7 +23,7 @@ from ottla.broker.server.contract import (
 )
 from ottla.broker.server.envelopes.forwarding import forwarding
 from ottla.broker.server.guarding import guarded
-from ottla.broker.server.pieces import PIECE_ELEMENTS_MAX, elements_max, split_of
+from ottla.broker.server.pieces import LONG_ANSWERS, PIECE_ELEMENTS_MAX, elements_max, split_of
 from ottla.protocol.apis import APIS, ApiKey, api
 from ottla.protocol.codec import decoder, decoder_in_steps, encoder, encoder_in_steps
 from ottla.protocol.decoding import holds_records
@@ -71,6 +71,7 @@ class Route:
         "encode",
         "handle",
         "is_exempt",
+        "long_answer",
         "name",
         "refuse",
         "request_is_flexible",
@@ -94,6 +95,7 @@ class Route:
         self._version = version
         self._request_class = declared.request_class()
         self.decode: Callable[..., Any] = decoder(self._request_class, version)
+        self.long_answer = LONG_ANSWERS.get(key)
         self.split = split_of(key, self._request_class, version)
         self.elements_max = elements_max(key, of_quorum=kind == CONTROLLERS)
         self.weighed_above: int | None = None

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import inspect
-from collections.abc import AsyncIterator, Callable, Generator, Iterator
+from collections.abc import AsyncIterator, Awaitable, Callable, Generator, Iterator
 from contextlib import asynccontextmanager, suppress
 from typing import TYPE_CHECKING, Any, Final
 
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     from ottla.broker.server.connections.meter import Meter
     from ottla.broker.server.context import NodeContext
     from ottla.broker.server.dispatch import Route
+    from ottla.broker.server.pieces import Path
     from ottla.runtime.runtime import Runtime
 
 
@@ -63,9 +64,18 @@ class LargeRequests:
         async with self._place():
             return await self._served(route, context, request, meter)
 
+    async def answer(self, route: Route, result: Awaitable[Any], meter: Meter | None) -> Encoded:
+        """Return the response of a handler whose answers may be long. There is no garbage
+        collection between its last step and the encoding: it would look at the whole response."""
+        with collector_paused():
+            response = await result
+            if meter is not None:
+                meter.settle(response)
+            return await self.encode(route, response)
+
     async def encode(self, route: Route, response: Any) -> Encoded:
         async with self._place():
-            return await self._encoded(route, response)
+            return await self._encoded(route, response, route.long_answer)
 
     @asynccontextmanager
     async def _place(self) -> AsyncIterator[None]:
@@ -112,11 +122,9 @@ class LargeRequests:
             meter.settle(response)
         if response is None:
             return None
-        if split is None:
-            return await self._encoded(route, response)
-        encoded = await self._encoded(route, response)
-        await in_slices(self._runtime, dismantled(response, split.response))
-        return encoded
+        return await self._encoded(
+            route, response, route.long_answer if split is None else split.response
+        )
 
     async def _in_pieces(
         self,
@@ -185,8 +193,12 @@ class LargeRequests:
             await self._lock.acquire()
         return result
 
-    async def _encoded(self, route: Route, response: Any) -> Encoded:
-        return Encoded(await in_slices(self._runtime, route.encode_in_steps(response)))
+    async def _encoded(self, route: Route, response: Any, long: Path | None) -> Encoded:
+        """Encode a response, then free the array that `long` names."""
+        encoded = Encoded(await in_slices(self._runtime, route.encode_in_steps(response)))
+        if long is not None:
+            await in_slices(self._runtime, dismantled(response, long))
+        return encoded
 
 
 def _is_too_much_together(request: Any, split: Split) -> bool:

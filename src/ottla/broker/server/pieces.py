@@ -131,6 +131,19 @@ WHOLE: Final[dict[ApiKey, int]] = {
 themselves, or are fast enough."""
 
 
+LONG_ANSWERS: Final[dict[ApiKey, Path]] = {
+    ApiKey.LIST_GROUPS: ("groups",),
+    ApiKey.LIST_TRANSACTIONS: ("transaction_states",),
+    ApiKey.LIST_CONFIG_RESOURCES: ("config_resources",),
+    ApiKey.DESCRIBE_ACLS: ("resources", "acls"),
+    ApiKey.DELETE_ACLS: ("filter_results", "matching_acls"),
+    ApiKey.DESCRIBE_CLIENT_QUOTAS: ("entries",),
+    ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS: ("results",),
+    ApiKey.DESCRIBE_DELEGATION_TOKEN: ("tokens",),
+}
+"""Arrays of answers that grow with what is stored, not with the request."""
+
+
 def elements_max(key: ApiKey, *, of_quorum: bool = False) -> int:
     """Return how many elements a request of this API may have in all. `of_quorum`: the request came
     by a controller listener, where Fetch reads only the metadata partition."""

@@ -9,9 +9,13 @@ from ottla.broker.controller.tokens.index import TokenIndex
 from ottla.config.security.tokens import token_settings
 from ottla.logs import get_logger
 from ottla.protocol.uuids import random_uuid, to_text
-from ottla.runtime.pace import in_slices
+from ottla.runtime.pace import Backlog
 
 if TYPE_CHECKING:
+    import asyncio
+
+    from ottla.broker.metadata.delta import MetadataDelta
+    from ottla.broker.metadata.image import MetadataImage
     from ottla.broker.metadata.log import MetadataLog
     from ottla.config.broker import BrokerConfig
     from ottla.protocol.messages.create_delegation_token import (
@@ -40,7 +44,13 @@ class DelegationTokens:
         self._runtime = runtime
         # None of the keys can change while the node runs.
         self._settings = token_settings(config)
-        self._index = TokenIndex(self._settings.secret_key) if self._settings else None
+        self._index: TokenIndex | None = None
+        self._changes = Backlog(runtime, "follow-delegation-tokens")
+        if self._settings is not None:
+            self._index = TokenIndex(self._settings.secret_key)
+            tokens = metadata.image.delegation_tokens
+            self._changes.take(self._index.change(tokens, tokens))
+            metadata.subscribe(self._metadata_changed)
 
     async def create(
         self, request: CreateDelegationTokenRequest, requester: KafkaPrincipal
@@ -57,7 +67,7 @@ class DelegationTokens:
     async def renew(
         self, request: RenewDelegationTokenRequest, requester: KafkaPrincipal
     ) -> RenewDelegationTokenResponse:
-        await self._learn()
+        await self._changes.finished()
         return await self._metadata.write(
             lambda image: renew_token(
                 image, request, requester, self._settings, self._index, self._now_ms()
@@ -67,15 +77,17 @@ class DelegationTokens:
     async def expire(
         self, request: ExpireDelegationTokenRequest, requester: KafkaPrincipal
     ) -> ExpireDelegationTokenResponse:
-        await self._learn()
+        await self._changes.finished()
         return await self._metadata.write(
             lambda image: expire_token(image, request, requester, self._index, self._now_ms())
         )
 
-    async def _learn(self) -> None:
-        if self._index is not None:
-            tokens = self._metadata.pending.delegation_tokens
-            await in_slices(self._runtime, self._index.learn(tokens))
+    def _metadata_changed(
+        self, delta: MetadataDelta, image: MetadataImage
+    ) -> asyncio.Future[None] | None:
+        if self._index is None or not delta.tokens:
+            return None
+        return self._changes.take(self._index.change(image.delegation_tokens, delta.tokens))
 
     def _now_ms(self) -> int:
         return self._runtime.clock.wall_ms()

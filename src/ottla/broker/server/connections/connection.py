@@ -288,6 +288,8 @@ class Connection:
                 if result is not None:
                     if meter is not None:
                         meter.interrupt()
+                    if route.long_answer is not None and not isinstance(result, Pending):
+                        result = self._server.large_requests.answer(route, result, meter)
                     self._await(route, correlation_id, result, meter)
                 elif meter is not None:
                     meter.settle_at_once(None)

@@ -259,7 +259,7 @@ class Node:
     def _connected_peers(self, listener: str) -> Peers:
         """Return the nodes that this one reaches by their listeners of this name."""
         from ottla.broker.peers.connected import ConnectedPeers
-        from ottla.network.sasl_mechanisms import signing_in_with, signing_in_with_tokens
+        from ottla.network.sasl_mechanisms import signing_in_with
         from ottla.network.security import PLAINTEXT
 
         tls = self._tls if self.config.has_tls(listener) else None
@@ -271,6 +271,8 @@ class Node:
             mechanism = login.mechanism
             begin = signing_in_with(mechanism, login.user, login.password)
             if login.tokens is not None:
+                from ottla.network.oauth.sign_in import signing_in_with_tokens
+
                 begin = signing_in_with_tokens(login.tokens)
 
         def security() -> Security:

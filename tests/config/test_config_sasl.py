@@ -6,6 +6,8 @@ import pytest
 
 from ottla.config.broker import BrokerConfig
 from ottla.config.errors import ConfigError
+from ottla.config.security.oauth_login import TokenEndpoint
+from ottla.security.oauth.unsecured import UnsecuredTokens
 
 PLAIN = "org.apache.kafka.common.security.plain.PlainLoginModule required "
 SCRAM = "org.apache.kafka.common.security.scram.ScramLoginModule required "
@@ -110,8 +112,39 @@ def test_nodes_may_sign_in_with_unsecured_tokens() -> None:
     login = BrokerConfig.parse(CLUSTER | TOKENS).login_of("SASL_PLAINTEXT")
     assert login is not None
     assert login.mechanism == "OAUTHBEARER"
-    assert login.tokens is not None
+    assert isinstance(login.tokens, UnsecuredTokens)
     assert (login.tokens.claims, login.tokens.lifetime_s) == ({"sub": "node"}, 60)
+
+
+def test_nodes_may_get_their_tokens_from_a_provider_that_one_listener_names() -> None:
+    prefix = "listener.name.sasl_plaintext.oauthbearer.sasl"
+    own = {
+        f"{prefix}.oauthbearer.token.endpoint.url": "https://login.example/token",
+        f"{prefix}.login.read.timeout.ms": "700",
+        f"{prefix}.jaas.config": OAUTH + 'clientId="node" clientSecret="hush";',
+    }
+    config = BrokerConfig.parse(CLUSTER | TOKENS | own)
+    assert config.unused_warnings() == []
+    login = config.login_of("SASL_PLAINTEXT")
+    assert login is not None
+    assert isinstance(login.tokens, TokenEndpoint)
+    assert login.tokens.url == "https://login.example/token"
+    assert (login.tokens.client_id, login.tokens.client_secret) == ("node", "hush")
+    assert (login.tokens.read_ms, login.tokens.connect_ms) == (700, 10_000)
+    assert "hush" not in repr(login)
+    bare = own | {f"{prefix}.jaas.config": OAUTH + 'clientSecret="hush";'}
+    assert "client.credentials.client.id: must be set" in refusal(CLUSTER | TOKENS | bare)
+    url = {f"{prefix}.oauthbearer.token.endpoint.url": "ldap://x"}
+    assert f"{prefix}.oauthbearer.token.endpoint.url: expected" in refusal(CLUSTER | TOKENS | url)
+
+
+def test_nodes_cannot_sign_in_unsecured_where_tokens_must_be_signed() -> None:
+    signed = {
+        "sasl.oauthbearer.jwks.endpoint.url": "https://login.example/keys",
+        "sasl.oauthbearer.expected.issuer": "i",
+        "sasl.oauthbearer.expected.audience": "a",
+    }
+    assert "sasl.oauthbearer.token.endpoint.url" in refusal(CLUSTER | TOKENS | signed)
 
 
 @pytest.mark.parametrize(
@@ -124,7 +157,7 @@ def test_nodes_may_sign_in_with_unsecured_tokens() -> None:
             "unsecuredLoginStringClaim_name: must say as whom",
         ),
         ('unsecuredLoginNumberClaim_exp="1"', "the claim exp is computed"),
-        ('unsecuredLoginNumberClaim_a="one"', "is no number"),
+        ('unsecuredLoginNumberClaim_a="one"', "unsecuredLoginNumberClaim_a: expected a number"),
         (
             'unsecuredLoginStringClaim_sub="a" unsecuredLoginLifetimeSeconds="1h"',
             "expected a number of seconds",

@@ -18,6 +18,7 @@ _MECHANISM_KEYS: Final = (
     "sasl.login.class",
     "sasl.server.callback.handler.class",
 )
+_MECHANISM_PREFIXES: Final = ("sasl.login.", "sasl.oauthbearer.")
 
 # Kafka passes these on to plugins and does not declare them.
 _PLUGIN_KEYS: Final = frozenset({"allow.everyone.if.no.acl.found", "super.users"})
@@ -55,8 +56,10 @@ def find_key(name: str) -> ConfigKey | None:
         return key
     if is_listener_key(name):
         base = name.removeprefix(_LISTENER_PREFIX).partition(".")[2]
-        ending = next((key for key in _MECHANISM_KEYS if base.endswith("." + key)), base)
-        return BROKER_KEYS.get(ending)
+        rest = base.partition(".")[2]
+        if rest in _MECHANISM_KEYS or rest.startswith(_MECHANISM_PREFIXES):
+            base = rest
+        return BROKER_KEYS.get(base)
     return None
 
 

@@ -14,7 +14,7 @@ from ottla.network.errors import (
     Unreachable,
 )
 from ottla.network.exchange import Exchange
-from ottla.network.sasl_mechanisms import BeginSignIn, Mechanism, Refused
+from ottla.network.sasl_mechanisms import BeginSignIn, Mechanism, NoToken, Refused
 from ottla.protocol.apis import ApiKey
 from ottla.protocol.errors import ErrorCode, KafkaError
 from ottla.runtime.runtime import Runtime
@@ -95,8 +95,14 @@ class SignIn:
                 return await self._begin(self._runtime)
         except ClientError:
             raise
+        except NoToken as error:
+            cause = f"no token to sign in with: {error}"
+            if error.is_final:
+                raise AuthenticationFailed(address, self._mechanism, cause) from error
+            raise Unreachable(address, cause) from error
         except TimeoutError:
-            cause = f"sasl_oauth_token_provider gave no token within {self._timeout_ms} ms"
+            source = "sasl_oauth_token_provider, or the token endpoint,"
+            cause = f"{source} gave no token within {self._timeout_ms} ms"
             raise Unreachable(address, cause) from None
         except Exception as error:
             raise Unreachable(address, f"sasl_oauth_token_provider failed: {error!r}") from error

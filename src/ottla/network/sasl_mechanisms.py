@@ -3,21 +3,26 @@
 from __future__ import annotations
 
 from base64 import b64encode
-from collections.abc import Awaitable, Callable
-from typing import TYPE_CHECKING, Protocol
+from collections.abc import Awaitable, Callable, Mapping
+from typing import Protocol
 
 from ottla.network.scram import ScramClient, ScramRefused
 from ottla.runtime.runtime import Runtime
 from ottla.security.scram import SCRAM_MECHANISMS
-
-if TYPE_CHECKING:
-    from ottla.security.oauth.unsecured import UnsecuredTokens
 
 NONCE_BYTES = 24
 
 
 class Refused(Exception):
     """The broker refused in the mechanism's own messages."""
+
+
+class NoToken(Exception):
+    """No token can be had. `is_final`: the provider refuses, and would refuse again."""
+
+    def __init__(self, reason: str, *, is_final: bool) -> None:
+        super().__init__(reason)
+        self.is_final = is_final
 
 
 class Mechanism(Protocol):
@@ -65,11 +70,12 @@ class Scram:
 
 
 class OauthBearer:
-    def __init__(self, token: str) -> None:
-        self._token = token
+    def __init__(self, token: str, extensions: Mapping[str, str] | None = None) -> None:
+        pairs = {"auth": f"Bearer {token}", **(extensions or {})}
+        self._message = "".join(f"\x01{name}={value}" for name, value in pairs.items())
 
     def begin(self) -> bytes:
-        return f"n,,\x01auth=Bearer {self._token}\x01\x01".encode()
+        return f"n,,{self._message}\x01\x01".encode()
 
     async def reply(self, challenge: bytes) -> bytes | None:
         if challenge:
@@ -90,14 +96,5 @@ def signing_in_with(
         scram = SCRAM_MECHANISMS[mechanism]
         client = ScramClient(scram, username, password, nonce, by_token=by_token)
         return Scram(client, runtime)
-
-    return begin
-
-
-def signing_in_with_tokens(tokens: UnsecuredTokens) -> BeginSignIn:
-    """Return the beginning of each sign-in by OAUTHBEARER."""
-
-    async def begin(runtime: Runtime) -> Mechanism:
-        return OauthBearer(tokens.token(runtime.clock.wall_ms()))
 
     return begin

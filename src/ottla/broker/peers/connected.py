@@ -206,8 +206,8 @@ class _Lane:
         if now >= self._next_refusal_log_s:
             self._next_refusal_log_s = now + REFUSAL_LOG_INTERVAL_S
             log.error(
-                "this node cannot sign in to another: are username and password in the "
-                "sasl.jaas.config of the listener between them right?",
+                "this node cannot sign in to another: is what it signs in with, in the "
+                "sasl.jaas.config of the listener between them, right?",
                 reason=str(error),
             )
 

@@ -47,6 +47,17 @@ class ListenerKeys:
         """Return the listener's value for one SASL mechanism; None if it has none."""
         return self._own.get(f"{mechanism.lower()}.{base}")
 
+    def value_for(self, mechanism: str, base: str) -> Any:
+        """Return the value for one SASL mechanism: its own, or else that of the listener."""
+        own = self.of_mechanism(mechanism, base)
+        return self[base] if own is None else own
+
+    def name_for(self, mechanism: str, base: str) -> str:
+        """Return the full name of the key that has this value."""
+        if self.of_mechanism(mechanism, base) is None:
+            return self.name(base)
+        return f"{self._prefix}{mechanism.lower()}.{base}"
+
     def name(self, base: str) -> str:
         """Return the full name of the key that has the value."""
         return self._prefix + base if base in self._own else base

@@ -2,13 +2,15 @@
 
 from collections.abc import Mapping
 from dataclasses import dataclass, field
-from typing import Final
+from typing import Any, Final
 
 from ottla.config.errors import ConfigError, Problem
 from ottla.config.security.listener_keys import ListenerKeys
 from ottla.config.security.oauth import OauthSettings, oauth_settings
+from ottla.config.security.oauth_login import TOKEN_URL, TokenEndpoint, token_endpoint
 from ottla.security.jaas import BadJaas, parse_jaas
-from ottla.security.oauth.unsecured import BadOption, UnsecuredTokens
+from ottla.security.oauth.options import BadOption
+from ottla.security.oauth.unsecured import UnsecuredTokens
 from ottla.security.scram import SCRAM_MECHANISMS
 
 PLAIN: Final = "PLAIN"
@@ -32,7 +34,7 @@ class Login:
     mechanism: str
     user: str = ""
     password: str = field(default="", repr=False)
-    tokens: UnsecuredTokens | None = None
+    tokens: UnsecuredTokens | TokenEndpoint | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -87,7 +89,7 @@ def login(keys: ListenerKeys, setting: str) -> Login:
         expected = f"expected one of {', '.join(SERVED_MECHANISMS)}"
         raise ConfigError.of(keys.name(setting), mechanism, expected)
     if mechanism == OAUTHBEARER:
-        return Login(mechanism, tokens=_unsecured_tokens(keys))
+        return Login(mechanism, tokens=_tokens(keys))
     options = _options(keys, mechanism, 'username="admin" password="its password"')
     name = keys.own_name(f"{mechanism.lower()}.{_JAAS}")
     user, password = options.get("username"), options.get("password")
@@ -99,20 +101,31 @@ def login(keys: ListenerKeys, setting: str) -> Login:
 
 def _oauth(keys: ListenerKeys) -> OauthSettings:
     """Unsecured tokens need a JAAS line, so that nobody has them by forgetting a setting."""
-    if keys[_JWKS]:
-        return oauth_settings(keys, {})
-    return oauth_settings(keys, _options(keys, OAUTHBEARER, 'unsecuredValidatorRequiredScope=""'))
+    example = 'unsecuredValidatorRequiredScope=""'
+    is_needed = not keys.value_for(OAUTHBEARER, _JWKS)
+    return oauth_settings(keys, _options(keys, OAUTHBEARER, example, is_needed=is_needed))
 
 
-def _unsecured_tokens(keys: ListenerKeys) -> UnsecuredTokens:
-    name = keys.own_name(f"oauthbearer.{_JAAS}")
-    options = _options(keys, OAUTHBEARER, 'unsecuredLoginStringClaim_sub="admin"')
-    if keys[_JWKS]:
-        expected = "nodes sign in to each other with unsecured tokens, which this setting forbids"
-        raise ConfigError.of(keys.name(_JWKS), keys[_JWKS], expected)
+def _tokens(keys: ListenerKeys) -> UnsecuredTokens | TokenEndpoint:
+    def value(name: str) -> Any:
+        return keys.value_for(OAUTHBEARER, name)
+
     try:
+        if value(TOKEN_URL):
+            return token_endpoint(value, _options(keys, OAUTHBEARER, "", is_needed=False))
+        if value(_JWKS):
+            expected = (
+                f"{_JWKS} accepts signed tokens only: set it, and the client id and secret with "
+                "which this node gets them"
+            )
+            raise BadOption(TOKEN_URL, expected)
+        options = _options(keys, OAUTHBEARER, 'unsecuredLoginStringClaim_sub="admin"')
         return UnsecuredTokens.parse(options)
     except BadOption as error:
+        if error.name.startswith("sasl."):
+            name = keys.name_for(OAUTHBEARER, error.name)
+            raise ConfigError.of(name, None, error.reason) from None
+        name = keys.own_name(f"oauthbearer.{_JAAS}")
         raise ConfigError.of(name, _HIDDEN, str(error)) from None
 
 
@@ -124,12 +137,16 @@ def _plain_users(keys: ListenerKeys) -> dict[str, str]:
     }
 
 
-def _options(keys: ListenerKeys, mechanism: str, example: str) -> Mapping[str, str]:
+def _options(
+    keys: ListenerKeys, mechanism: str, example: str, *, is_needed: bool = True
+) -> Mapping[str, str]:
     """Return the options of the JAAS line of a mechanism."""
     name = keys.own_name(f"{mechanism.lower()}.{_JAAS}")
     module = {PLAIN: _PLAIN_MODULE, OAUTHBEARER: _OAUTH_MODULE}.get(mechanism, _SCRAM_MODULE)
     text = keys.of_mechanism(mechanism, _JAAS)
     if text is None:
+        if not is_needed:
+            return {}
         raise ConfigError.of(name, None, f"set it, such as {name}={module} required {example};")
     try:
         entry = parse_jaas(text)

@@ -11,49 +11,52 @@ from __future__ import annotations
 import json
 import math
 from base64 import urlsafe_b64encode
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
 from typing import Any, Final
+
+from ottla.security.oauth.options import BadOption, extensions_of
 
 _PREFIX: Final = "unsecuredLogin"
 _STRING: Final = f"{_PREFIX}StringClaim_"
 _NUMBER: Final = f"{_PREFIX}NumberClaim_"
 _LIST: Final = f"{_PREFIX}ListClaim_"
-EXTENSION: Final = f"{_PREFIX}Extension_"
+_EXTENSION: Final = f"{_PREFIX}Extension_"
 _LIFETIME: Final = f"{_PREFIX}LifetimeSeconds"
 _USER_CLAIM: Final = f"{_PREFIX}PrincipalClaimName"
 _LIFETIME_S: Final = "3600"
 _RESERVED: Final = ("exp", "iat")
 
 
-class BadOption(ValueError):
-    """An option of a JAAS line that cannot be used. The message begins with its name."""
-
-
 @dataclass(frozen=True, slots=True)
 class UnsecuredTokens:
     claims: Mapping[str, Any]
     lifetime_s: int
+    extensions: Mapping[str, str] = field(default_factory=dict)
 
     @classmethod
     def parse(cls, options: Mapping[str, str]) -> UnsecuredTokens:
         """Raises `BadOption`, as Kafka's login does."""
         claims = {}
         for option, value in options.items():
-            for prefix, read in ((_STRING, str), (_NUMBER, _number), (_LIST, _elements)):
+            for prefix, read in _CLAIMS:
                 name = option.removeprefix(prefix)
-                if name not in ("", option):
-                    if name in _RESERVED:
-                        raise BadOption(f"{option}: the claim {name} is computed")
+                if name in ("", option):
+                    continue
+                if name in _RESERVED:
+                    raise BadOption(option, f"the claim {name} is computed")
+                try:
                     claims[name] = read(value)
+                except ValueError:
+                    raise BadOption(option, "expected a number") from None
         user_claim = options.get(_USER_CLAIM, "").strip() or "sub"
         user = claims.get(user_claim)
         if not isinstance(user, str) or not user.strip():
-            raise BadOption(f"{_STRING}{user_claim}: must say as whom to sign in")
+            raise BadOption(f"{_STRING}{user_claim}", "must say as whom to sign in")
         lifetime = options.get(_LIFETIME, _LIFETIME_S)
         if not (lifetime.isascii() and lifetime.isdigit() and 0 < len(lifetime) <= 10):
-            raise BadOption(f"{_LIFETIME}: expected a number of seconds")
-        return cls(claims, int(lifetime))
+            raise BadOption(_LIFETIME, "expected a number of seconds")
+        return cls(claims, int(lifetime), extensions_of(options, _EXTENSION))
 
     def token(self, wall_ms: int) -> str:
         now_s = wall_ms / 1000
@@ -62,12 +65,9 @@ class UnsecuredTokens:
 
 
 def _number(text: str) -> float:
-    try:
-        number = float(text)
-    except ValueError:
-        number = math.nan
+    number = float(text)
     if not math.isfinite(number):
-        raise BadOption(f"{_NUMBER}*: {text!r} is no number")
+        raise ValueError(text)
     return number
 
 
@@ -84,6 +84,13 @@ def _elements(text: str) -> list[str]:
         rest.startswith(delimiter) or rest.endswith(delimiter) or delimiter + delimiter in rest
     )
     return [*elements, ""] if has_empty else elements
+
+
+_CLAIMS: Final[tuple[tuple[str, Callable[[str], Any]], ...]] = (
+    (_STRING, str),
+    (_NUMBER, _number),
+    (_LIST, _elements),
+)
 
 
 def _part(value: Mapping[str, Any]) -> str:

@@ -17,7 +17,9 @@ from joserfc.jwk import KeySet
 
 from ottla.broker.server.sign_in.oauth import InvalidToken
 from ottla.logs import get_logger
-from ottla.runtime.fetch_url import CannotFetch, fetch_url
+from ottla.network.oauth.provider_context import provider_context
+from ottla.runtime.fetch_url import CannotFetch, Fetch
+from ottla.runtime.tls_socket import BadTlsFile
 
 if TYPE_CHECKING:
     from ottla.config.security.oauth import ProviderKeys
@@ -30,7 +32,6 @@ ALGORITHMS: Final = [
     *("ES256", "ES384", "ES512", "EdDSA"),
 ]
 """Signatures with a private key only: neither none, nor a secret that the public key might be."""
-FETCH_TIMEOUT_S: Final = 10.0
 DOCUMENT_BYTES_MAX: Final = 1024 * 1024
 KEYS_MAX: Final = 1_000
 UNKNOWN_KEY_INTERVAL_S: Final = 10.0
@@ -69,7 +70,7 @@ class Jwks:
             self._wanted.clear()
             self._read_at_s = self._runtime.clock.now()
             try:
-                self._keys = await self._runtime.in_thread(self._read)
+                self._keys = await self._fetched()
             except CannotFetch as error:
                 log.error("cannot read the keys of the identity provider", reason=str(error))
                 await asyncio.sleep(retry_ms / 1000)
@@ -84,9 +85,25 @@ class Jwks:
             except TimeoutError:
                 pass
 
-    def _read(self) -> KeySet:
+    async def _fetched(self) -> KeySet:
+        settings = self._settings
+        fetch = Fetch(
+            settings.url,
+            bytes_max=DOCUMENT_BYTES_MAX,
+            context=lambda: provider_context(settings.tls),
+        )
+        try:
+            return await self._runtime.in_thread(self._read, fetch)
+        except asyncio.CancelledError:
+            fetch.abort()
+            raise
+
+    def _read(self, fetch: Fetch) -> KeySet:
         url = self._settings.url
-        document = fetch_url(url, timeout_s=FETCH_TIMEOUT_S, bytes_max=DOCUMENT_BYTES_MAX)
+        try:
+            document = fetch.run()
+        except BadTlsFile as error:
+            raise CannotFetch(str(error)) from error
         try:
             found = json.loads(document)["keys"]
             usable = [key for key in found[:KEYS_MAX] if key.get("kty") in ("RSA", "EC", "OKP")]

@@ -6,7 +6,8 @@ compaction    the work itself, step by step; it runs in a thread or in a child p
 batch_filter  which records of a batch are kept
 transactions  which batches were aborted, and which markers are still needed
 worker        the child process
-cleaner       chooses logs, runs the work, puts the results into the log
+lane          runs the work on the logs chosen for it, puts the results into the log
+cleaner       chooses logs, gives them to its lanes
 
 The loops over single records are in `ottla.records.engine`: `KeyOffsets`, the last offset of each
 key, and `copy_records`.

@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import TYPE_CHECKING
 
-from ottla.broker.storage.cleaner.job import CleaningStats
+if TYPE_CHECKING:
+    from ottla.broker.storage.cleaner.job import CleaningStats
 
 
 @dataclass(slots=True)

@@ -8,7 +8,7 @@ import resource
 import signal
 from collections.abc import Awaitable, Callable, Coroutine
 from concurrent.futures import ThreadPoolExecutor
-from typing import Any, TypeVar
+from typing import TYPE_CHECKING, Any, TypeVar
 
 from ottla.logs import get_logger
 from ottla.runtime.clock import Clock, SystemClock
@@ -17,7 +17,9 @@ from ottla.runtime.network import Network
 from ottla.runtime.os_disk import OsDisk
 from ottla.runtime.os_network import OsNetwork
 from ottla.runtime.runtime import Timer
-from ottla.runtime.worker import ChildWorker, Worker
+
+if TYPE_CHECKING:
+    from ottla.runtime.worker import Worker
 
 log = get_logger("ottla.runtime")
 
@@ -53,6 +55,8 @@ class OsRuntime:
         return self.loop.run_in_executor(self._threads, function, *args)
 
     async def start_worker(self, module: str) -> Worker | None:
+        from ottla.runtime.worker import ChildWorker
+
         return await self.in_thread(ChildWorker, module)
 
     def spawn(self, coroutine: Coroutine[Any, Any, object], *, name: str) -> None:

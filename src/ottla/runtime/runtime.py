@@ -4,12 +4,14 @@ from __future__ import annotations
 
 import random
 from collections.abc import Awaitable, Callable, Coroutine
-from typing import Any, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, Protocol, TypeVar
 
 from ottla.runtime.clock import Clock
 from ottla.runtime.disk import Disk
 from ottla.runtime.network import Network
-from ottla.runtime.worker import Worker
+
+if TYPE_CHECKING:
+    from ottla.runtime.worker import Worker
 
 T = TypeVar("T")
 

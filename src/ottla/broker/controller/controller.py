@@ -1,5 +1,9 @@
 """The controller: commits and answers the decisions of this package, while this node leads the
-metadata log. On other nodes every method fails with NOT_CONTROLLER."""
+metadata log. On other nodes every method fails with NOT_CONTROLLER.
+
+A decision that no node needs for its start is imported on first use: start-up is measured in
+milliseconds, and most of it is imports.
+"""
 
 from __future__ import annotations
 
@@ -8,72 +12,71 @@ from collections.abc import Callable, Collection, Sequence
 from functools import cached_property
 from typing import TYPE_CHECKING, TypeVar
 
-from ottla.broker.controller.alter_configs import ConfigChange, Outcome, alter_configs
-from ottla.broker.controller.alter_partition import alter_partition
 from ottla.broker.controller.broker_states import check_epoch, unregister
-from ottla.broker.controller.config_rules import ConfigRules
 from ottla.broker.controller.duties import Duties
-from ottla.broker.controller.elect_leaders import elect_leaders
 from ottla.broker.controller.eligible import explicit_min_isr, level_changed
-from ottla.broker.controller.feature_levels import update_features
 from ottla.broker.controller.heartbeats import Beat, State, heartbeat, resident_heartbeat
 from ottla.broker.controller.limits import Charge, unlimited
-from ottla.broker.controller.producer_ids import allocate_producer_ids
-from ottla.broker.controller.reassignments import alter_reassignments, list_reassignments, relied_on
 from ottla.broker.controller.registration import register_broker, register_controller, take_in
-from ottla.broker.controller.replica_folders import assign_replicas
 from ottla.broker.controller.sessions import NO_OFFSET, Sessions
-from ottla.broker.controller.topics.create_partitions import create_partitions
-from ottla.broker.controller.topics.create_topics import create_topics
-from ottla.broker.controller.topics.delete_topics import delete_topics
 from ottla.broker.controller.unclean import UNCLEAN_KEY, ElectionOf, elections_by_topic
 from ottla.broker.metadata.decision import Decision
 from ottla.broker.metadata.image import MetadataImage
 from ottla.broker.metadata.log import MetadataLog
 from ottla.config.broker import BrokerConfig
 from ottla.logs import get_logger
-from ottla.protocol.messages.allocate_producer_ids import (
-    AllocateProducerIdsRequest,
-    AllocateProducerIdsResponse,
-)
-from ottla.protocol.messages.alter_partition import AlterPartitionRequest, AlterPartitionResponse
-from ottla.protocol.messages.alter_partition_reassignments import (
-    AlterPartitionReassignmentsRequest,
-    AlterPartitionReassignmentsResponse,
-)
-from ottla.protocol.messages.assign_replicas_to_dirs import (
-    AssignReplicasToDirsRequest,
-    AssignReplicasToDirsResponse,
-)
-from ottla.protocol.messages.broker_heartbeat import BrokerHeartbeatRequest, BrokerHeartbeatResponse
-from ottla.protocol.messages.broker_registration import (
-    BrokerRegistrationRequest,
-    BrokerRegistrationResponse,
-)
-from ottla.protocol.messages.controller_registration import (
-    ControllerRegistrationRequest,
-    ControllerRegistrationResponse,
-)
-from ottla.protocol.messages.create_partitions import (
-    CreatePartitionsRequest,
-    CreatePartitionsResponse,
-)
-from ottla.protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
-from ottla.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse
-from ottla.protocol.messages.elect_leaders import ElectLeadersRequest, ElectLeadersResponse
-from ottla.protocol.messages.list_partition_reassignments import (
-    ListPartitionReassignmentsRequest,
-    ListPartitionReassignmentsResponse,
-)
-from ottla.protocol.messages.unregister_broker import (
-    UnregisterBrokerRequest,
-    UnregisterBrokerResponse,
-)
-from ottla.protocol.messages.update_features import UpdateFeaturesRequest, UpdateFeaturesResponse
 from ottla.runtime.runtime import Runtime
 
 if TYPE_CHECKING:
+    from ottla.broker.controller.alter_configs import ConfigChange, Outcome
     from ottla.broker.controller.rights.decisions import RightsDecisions
+    from ottla.protocol.messages.allocate_producer_ids import (
+        AllocateProducerIdsRequest,
+        AllocateProducerIdsResponse,
+    )
+    from ottla.protocol.messages.alter_partition import (
+        AlterPartitionRequest,
+        AlterPartitionResponse,
+    )
+    from ottla.protocol.messages.alter_partition_reassignments import (
+        AlterPartitionReassignmentsRequest,
+        AlterPartitionReassignmentsResponse,
+    )
+    from ottla.protocol.messages.assign_replicas_to_dirs import (
+        AssignReplicasToDirsRequest,
+        AssignReplicasToDirsResponse,
+    )
+    from ottla.protocol.messages.broker_heartbeat import (
+        BrokerHeartbeatRequest,
+        BrokerHeartbeatResponse,
+    )
+    from ottla.protocol.messages.broker_registration import (
+        BrokerRegistrationRequest,
+        BrokerRegistrationResponse,
+    )
+    from ottla.protocol.messages.controller_registration import (
+        ControllerRegistrationRequest,
+        ControllerRegistrationResponse,
+    )
+    from ottla.protocol.messages.create_partitions import (
+        CreatePartitionsRequest,
+        CreatePartitionsResponse,
+    )
+    from ottla.protocol.messages.create_topics import CreateTopicsRequest, CreateTopicsResponse
+    from ottla.protocol.messages.delete_topics import DeleteTopicsRequest, DeleteTopicsResponse
+    from ottla.protocol.messages.elect_leaders import ElectLeadersRequest, ElectLeadersResponse
+    from ottla.protocol.messages.list_partition_reassignments import (
+        ListPartitionReassignmentsRequest,
+        ListPartitionReassignmentsResponse,
+    )
+    from ottla.protocol.messages.unregister_broker import (
+        UnregisterBrokerRequest,
+        UnregisterBrokerResponse,
+    )
+    from ottla.protocol.messages.update_features import (
+        UpdateFeaturesRequest,
+        UpdateFeaturesResponse,
+    )
 
 log = get_logger("ottla.controller")
 
@@ -131,6 +134,8 @@ class Controller:
     async def create_topics(
         self, request: CreateTopicsRequest, charge: Charge = unlimited
     ) -> CreateTopicsResponse:
+        from ottla.broker.controller.topics.create_topics import create_topics
+
         return await self._metadata.write(
             lambda image: create_topics(image, request, self.config, self._random, charge),
             paced=True,
@@ -139,11 +144,15 @@ class Controller:
     async def delete_topics(
         self, request: DeleteTopicsRequest, charge: Charge = unlimited
     ) -> DeleteTopicsResponse:
+        from ottla.broker.controller.topics.delete_topics import delete_topics
+
         return await self._metadata.write(lambda image: delete_topics(image, request, charge))
 
     async def create_partitions(
         self, request: CreatePartitionsRequest, charge: Charge = unlimited
     ) -> CreatePartitionsResponse:
+        from ottla.broker.controller.topics.create_partitions import create_partitions
+
         return await self._metadata.write(
             lambda image: create_partitions(image, request, self._random, charge), paced=True
         )
@@ -151,11 +160,15 @@ class Controller:
     # Partitions
 
     async def alter_partition(self, request: AlterPartitionRequest) -> AlterPartitionResponse:
+        from ottla.broker.controller.alter_partition import alter_partition
+
         return await self._decide(
             lambda image, election_of: alter_partition(image, request, election_of), divisible=True
         )
 
     async def elect_leaders(self, request: ElectLeadersRequest) -> ElectLeadersResponse:
+        from ottla.broker.controller.elect_leaders import elect_leaders
+
         return await self._metadata.write(
             lambda image: elect_leaders(image, request), divisible=True
         )
@@ -168,6 +181,8 @@ class Controller:
         If a replica leaves an ISR at once, first wait for a heartbeat of each broker that stays in
         that ISR. Such a broker may have crashed unnoticed, and the leaving replica has all records.
         """
+        from ottla.broker.controller.reassignments import alter_reassignments, relied_on
+
         await self._wait_for_heartbeats(relied_on(self._metadata.pending, request))
         return await self._decide(
             lambda image, election_of: alter_reassignments(image, request, election_of)
@@ -185,6 +200,8 @@ class Controller:
     async def list_partition_reassignments(
         self, request: ListPartitionReassignmentsRequest
     ) -> ListPartitionReassignmentsResponse:
+        from ottla.broker.controller.reassignments import list_reassignments
+
         return await self._metadata.write(
             lambda image: Decision([], list_reassignments(image, request))
         )
@@ -192,6 +209,8 @@ class Controller:
     async def assign_replicas_to_dirs(
         self, request: AssignReplicasToDirsRequest
     ) -> AssignReplicasToDirsResponse:
+        from ottla.broker.controller.replica_folders import assign_replicas
+
         return await self._decide(
             lambda image, election_of: assign_replicas(image, request, election_of), divisible=True
         )
@@ -202,6 +221,9 @@ class Controller:
         self, changes: Sequence[ConfigChange], *, validate_only: bool
     ) -> list[Outcome]:
         """Return the error of each change, or None if it was made."""
+        from ottla.broker.controller.alter_configs import alter_configs
+        from ottla.broker.controller.config_rules import ConfigRules
+
         rules = ConfigRules(self.node_id, self.config)
         outcomes = await self._metadata.write(
             lambda image: alter_configs(image, changes, rules, validate_only=validate_only)
@@ -211,6 +233,8 @@ class Controller:
         return outcomes
 
     async def update_features(self, request: UpdateFeaturesRequest) -> UpdateFeaturesResponse:
+        from ottla.broker.controller.feature_levels import update_features
+
         def decide(image: MetadataImage) -> Decision[UpdateFeaturesResponse]:
             kraft_version = self._metadata.quorum.kraft_version
             levels, response = update_features(image, request, kraft_version, self.node_id)
@@ -300,6 +324,8 @@ class Controller:
         return decision
 
     async def unregister_broker(self, request: UnregisterBrokerRequest) -> UnregisterBrokerResponse:
+        from ottla.protocol.messages.unregister_broker import UnregisterBrokerResponse
+
         def decide(
             image: MetadataImage, election_of: ElectionOf
         ) -> Decision[UnregisterBrokerResponse]:
@@ -319,4 +345,6 @@ class Controller:
     async def allocate_producer_ids(
         self, request: AllocateProducerIdsRequest
     ) -> AllocateProducerIdsResponse:
+        from ottla.broker.controller.producer_ids import allocate_producer_ids
+
         return await self._metadata.write(lambda image: allocate_producer_ids(image, request))

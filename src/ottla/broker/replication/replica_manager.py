@@ -8,7 +8,6 @@ from typing import TYPE_CHECKING
 from ottla.broker.metadata.delta import MetadataDelta
 from ottla.broker.metadata.image import MetadataImage, PartitionImage, TopicImage
 from ottla.broker.replication.cluster_view import ClusterView
-from ottla.broker.replication.dirs.move import Confirm
 from ottla.broker.replication.dirs.moves import DirMoves
 from ottla.broker.replication.dirs.reports import DirReports, Placed
 from ottla.broker.replication.election_nudge import ElectionNudge
@@ -28,6 +27,7 @@ from ottla.protocol.errors import ErrorCode, KafkaError
 
 if TYPE_CHECKING:
     from ottla.broker.peers.peers import Peers
+    from ottla.broker.replication.dirs.move import Confirm
     from ottla.broker.storage.log_manager import LogManager
     from ottla.config.broker import BrokerConfig
     from ottla.runtime.runtime import Runtime

@@ -6,11 +6,11 @@ import asyncio
 from collections import deque
 from typing import TYPE_CHECKING, Final
 
-from ottla.broker.replication.dirs.move import RETRY_S, Confirm, DirMove
 from ottla.broker.replication.throttle import ReplicationThrottle
 from ottla.protocol.errors import ErrorCode
 
 if TYPE_CHECKING:
+    from ottla.broker.replication.dirs.move import Confirm, DirMove
     from ottla.broker.replication.partition import Partition
     from ottla.broker.storage.dirs.log_dir import LogDir
     from ottla.broker.storage.log import Log
@@ -89,6 +89,9 @@ class DirMoves:
         return move.running or move in self._waiting
 
     def _begin(self, partition: Partition, future: Log, target: LogDir) -> None:
+        # Imported now: most brokers never move a replica.
+        from ottla.broker.replication.dirs.move import DirMove
+
         move = DirMove(
             self._runtime,
             self._manager,
@@ -156,6 +159,8 @@ class DirMoves:
             self._runtime.spawn(self._tell_truth(move.partition), name="take-back-move")
 
     async def _tell_truth(self, partition: Partition) -> None:
+        from ottla.broker.replication.dirs.move import RETRY_S
+
         for _ in range(TRIES_MAX):
             async with self._telling:
                 if (successor := self._moves.get(partition)) is not None:

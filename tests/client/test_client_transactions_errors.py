@@ -83,10 +83,10 @@ def test_a_coordinator_that_is_busy_is_asked_again_soon() -> None:
         stage.coordinator.will(ApiKey.ADD_PARTITIONS_TO_TXN, *[E.CONCURRENT_TRANSACTIONS] * 3)
         asked_at = asyncio.get_running_loop().time()
         assert await stage.admitted(ONE)
-        assert asyncio.get_running_loop().time() - asked_at < 1.0
+        assert asyncio.get_running_loop().time() - asked_at < 10.0
         assert len(stage.coordinator.requests(ApiKey.ADD_PARTITIONS_TO_TXN)) == 4
 
-    on_stage(play, protocol=1, retry_backoff_ms=2_000, retry_backoff_max_ms=5_000)
+    on_stage(play, protocol=1, retry_backoff_ms=10_000, retry_backoff_max_ms=20_000)
 
 
 # Protocols

@@ -6,10 +6,20 @@ are no rates: compute them from two readings and their times.
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from typing import NamedTuple
 
 WINDOW_S = 30.0
 """Averages and maxima forget values that are older than two windows."""
+
+
+class Metric(NamedTuple):
+    """A number as it was when it was read, under Kafka's names."""
+
+    group: str
+    name: str
+    labels: Mapping[str, str]
+    value: float
 
 
 class Counter:

@@ -42,6 +42,7 @@ LOGGERS: Final = {
     "ottla.metadata": "the metadata log and its image",
     "ottla.quorum": "elections, and the log of the quorum on disk",
     "ottla.controller": "decisions on topics, partitions and configurations",
+    "ottla.quotas": "who was throttled, for how long and by which quota",
     "kafka.authorizer.logger": "the audit log, always JSON: who was refused what, and at debug "
     "also who was allowed what",
     "ottla.runtime": "background tasks that failed",
@@ -53,6 +54,9 @@ LOGGERS: Final = {
     "ottla.streams": "queries of stream applications",
     "ottla.pipelines": "managed applications",
 }
+
+TEXT_MAX: Final = 300
+"""The most characters of a name in a line: clients choose names, and may choose 32 KB."""
 
 AUDIT_LOGGER: Final = "kafka.authorizer.logger"
 """The name that Kafka's brokers use."""
@@ -113,6 +117,11 @@ class Logger:
 
 
 _made: Final[list[Logger]] = []
+
+
+def shortened(text: str) -> str:
+    """Return the text as a line shows it, if its length is not ours to choose."""
+    return text if len(text) <= TEXT_MAX else f"{text[:TEXT_MAX]}... ({len(text)} characters)"
 
 
 def get_logger(name: str) -> Logger:

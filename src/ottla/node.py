@@ -36,6 +36,7 @@ from ottla.broker.quotas.settings import QuotaWindows
 from ottla.broker.replication.replica_manager import ReplicaManager
 from ottla.broker.replication.topic_configs import TopicConfigs
 from ottla.broker.server.batch_opener import BatchOpener
+from ottla.broker.server.connections.meter import log_throttled
 from ottla.broker.server.contract import BROKERS, CONTROLLERS
 from ottla.broker.server.envelopes.serving import EnvelopedRequests
 from ottla.broker.server.fetch_sessions import FetchSessionCache
@@ -58,6 +59,7 @@ if TYPE_CHECKING:
     from ottla.broker.server.acl_authorizer import AclAuthorizer
     from ottla.broker.storage.log import Log
     from ottla.config.listeners import Listener
+    from ottla.counters import Metric
     from ottla.network.node_tls import ListenerTls, NodeTls
     from ottla.network.security import Security
     from ottla.runtime.os_runtime import OsRuntime
@@ -118,6 +120,8 @@ class Node:
             from ottla.broker.server.acl_authorizer import AclAuthorizer
 
             self._authorizer = AclAuthorizer(runtime, config.authorization)
+        self._mutations: MutationQuotas | None = None
+        """The quotas of changes; None if this is no controller."""
         self._closing: list[Callable[[], Awaitable[None] | None]] = []
         """Stops what was started: call the last one first."""
 
@@ -159,6 +163,13 @@ class Node:
     def broker_epoch(self) -> int:
         """The epoch of this broker's registration; -1 before it is registered."""
         return self.broker.lifecycle.broker_epoch if self.has_broker else NOT_CLEAN
+
+    def quota_metrics(self) -> list[Metric]:
+        """Return Kafka's metrics of quotas, read now: rates, throttle times and tokens of clients
+        that have a quota, and the rates of new connections."""
+        server = self.server
+        found = [*server.quotas.metrics(), *server.entry.rates.metrics()]
+        return found if self._mutations is None else [*found, *self._mutations.metrics()]
 
     # --- opening --------------------------------------------------------------------------------
 
@@ -323,6 +334,9 @@ class Node:
         self._controller.set_result(controller)
         self._closing.append(controller.close)
         self.live_config.on_change(lambda config, image: controller.configure(config))
+        self._mutations = MutationQuotas(
+            QuotaWindows.of_controller(self.config), self.runtime.clock.now, log_throttled
+        )
         services = ControllerServices(
             runtime=self.runtime,
             node_id=self.node_id,
@@ -334,9 +348,7 @@ class Node:
             enveloped=EnvelopedRequests(
                 self.server.dispatchers[CONTROLLERS], self.server.large_requests
             ),
-            mutations=MutationQuotas(
-                QuotaWindows.of_controller(self.config), self.runtime.clock.now
-            ),
+            mutations=self._mutations,
         )
         if self.config.controllers_start_early:
             self.server.start_serving(CONTROLLERS, services)

@@ -14,11 +14,11 @@ import pytest
 
 from ottla.broker.metadata.image import MetadataImage
 from ottla.broker.server.acl_authorizer import AclAuthorizer
-from ottla.broker.server.audit import LINES_PER_S_MAX, TEXT_MAX
+from ottla.broker.server.audit import LINES_PER_S_MAX
 from ottla.broker.server.caller import Caller
 from ottla.broker.server.context import RequestContext
 from ottla.config.authorization import Authorization
-from ottla.logs import AUDIT_LOGGER, configure
+from ottla.logs import AUDIT_LOGGER, TEXT_MAX, configure
 from ottla.protocol.apis import ApiKey
 from ottla.protocol.errors import KafkaError
 from ottla.security.acls import AccessControlEntry

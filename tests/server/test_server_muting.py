@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import logging
 from typing import Any
 
 import pytest
 from scripted_connection import Echo, FakeServer, ScriptedSocket, answers, connect, frame
 
 from ottla.broker.metadata.security_image import QuotaKey
+from ottla.broker.quotas.client_quotas import ClientQuotas
+from ottla.broker.quotas.settings import QuotaWindows
 from ottla.broker.server.connections.connection import Connection
+from ottla.broker.server.connections.meter import log_throttled
 from ottla.broker.server.pending import Pending
 from ottla.security.principal import ANONYMOUS
 
@@ -78,6 +82,9 @@ def test_requests_of_other_nodes_are_not_charged(busy: Busy) -> None:
     socket.feed(frame(1, b"of a node") + frame(2, b"of a node"))
     assert len(answers(bytes(socket.sent))) == 2
     assert not server.timers
+    *_, exempt = server.quotas.metrics()
+    assert exempt.name == "exempt-request-time"
+    assert exempt.value == pytest.approx(2 * WORK_S * 100 / 10, rel=0.1), "of ten windows"
 
 
 def test_answers_to_earlier_requests_do_not_wait_for_the_end_of_a_mute() -> None:
@@ -134,6 +141,9 @@ def test_clients_without_a_quota_have_no_meter() -> None:
     socket, _, _ = connect(server)
     socket.feed(b"".join(frame(number, b"x") for number in range(5)))
     assert len(answers(bytes(socket.sent))) == 5
+    socket.feed(frame(6, b"of a node"))
+    (exempt,) = server.quotas.metrics()
+    assert exempt.value == pytest.approx(WORK_S * 100 / 10)
 
 
 def test_a_quota_counts_for_connections_that_are_open_already() -> None:
@@ -153,3 +163,21 @@ def test_a_quota_counts_for_connections_that_are_open_already() -> None:
     server.quotas.take({})
     server.wait(THROTTLE_S)
     assert len(answers(bytes(socket.sent))) == 4
+
+
+def test_the_log_says_who_is_throttled(busy: Busy, caplog: pytest.LogCaptureFixture) -> None:
+    caplog.set_level(logging.INFO, "ottla.quotas")
+    _, server, _ = busy
+    server.quotas = ClientQuotas(QuotaWindows(11, 1), server.now, log_throttled)
+    server.quotas.take({USER: {QuotaKey.REQUEST_PERCENTAGE: 1.0}})
+    socket, _, _ = connect(server)
+    socket.feed(frame(1, b"a"))
+    (line,) = caplog.records
+    assert vars(line)["fields"] == {
+        "quota": "request_percentage",
+        "limit": 1.0,
+        "throttle_ms": 1_000,
+        "user": ANONYMOUS.name,
+    }
+    log_throttled({"client_id": "x" * 32_000})
+    assert len(vars(caplog.records[1])["fields"]["client_id"]) < 350

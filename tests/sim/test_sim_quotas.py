@@ -52,7 +52,13 @@ async def greedy_producer(
             await producer.flush()
             return len(sent) * RECORD_BYTES
 
-        return await bytes_per_second(move, warm_s, measured_s)
+        moved = await bytes_per_second(move, warm_s, measured_s)
+        if warm_s:
+            (broker,) = cluster._fleet.nodes.values()
+            values = {metric.name: metric.value for metric in broker.quota_metrics()}
+            assert values["byte-rate"] >= RATE * 0.9
+            assert values["throttle-time"] > 0
+        return moved
 
 
 def test_a_greedy_producer_gets_its_rate_over_minutes() -> None:

@@ -3,16 +3,20 @@
 from __future__ import annotations
 
 import math
+from typing import TYPE_CHECKING
 
 from ottla.broker.quotas.entities import Tags
 from ottla.broker.quotas.settings import QuotaWindows
 from ottla.rate import Rate
 
+if TYPE_CHECKING:
+    from ottla.broker.quotas.throttling import Throttling
+
 
 class Budget:
     """An amount per second, over the windows of the broker's settings."""
 
-    __slots__ = ("_pause_s_max", "_rate", "last_used_s", "limit", "tags", "throttled", "windows")
+    __slots__ = ("_pause_s_max", "_rate", "last_used_s", "limit", "tags", "throttling", "windows")
 
     def __init__(
         self,
@@ -28,8 +32,7 @@ class Budget:
         """May change at any time."""
         self.windows = windows
         self.last_used_s = now
-        self.throttled = 0
-        """How many requests had to wait."""
+        self.throttling: Throttling | None = None
         self._pause_s_max = pause_s_max
         self._rate = Rate(windows.number, windows.size_s)
 

@@ -8,12 +8,16 @@ from __future__ import annotations
 
 import math
 from collections.abc import Callable, Iterator
-from typing import Final, TypeVar
+from typing import TYPE_CHECKING, Final
 
 from ottla.broker.metadata.security_image import QuotaKey
 from ottla.broker.quotas.budget import Budget
-from ottla.broker.quotas.entities import AllQuotas, Tags, bound_of
-from ottla.broker.quotas.settings import QuotaWindows
+from ottla.broker.quotas.entities import AllQuotas, Tags, bound_of, labels_of
+from ottla.broker.quotas.settings import SWEEP_INTERVAL_S, UNUSED_S_MAX, QuotaWindows
+
+if TYPE_CHECKING:
+    from ottla.broker.quotas.throttling import Tell, ThrottleLog
+    from ottla.counters import Metric
 
 BUDGETS_MAX: Final = 10_000
 """Beyond it the budgets that were unused for longest are forgotten, with what was used."""
@@ -26,7 +30,13 @@ KEYS: Final = (
     QuotaKey.REQUEST_PERCENTAGE,
 )
 
-T = TypeVar("T")
+_METRICS: Final = {
+    QuotaKey.PRODUCER_BYTE_RATE: ("Produce", "byte-rate"),
+    QuotaKey.CONSUMER_BYTE_RATE: ("Fetch", "byte-rate"),
+    QuotaKey.REQUEST_PERCENTAGE: ("Request", "request-time"),
+}
+"""Kafka's group and name of what is measured."""
+_NOBODY: Final = Tags("", "")
 
 
 class Allowance:
@@ -44,13 +54,26 @@ class Allowance:
 
 
 class ClientQuotas:
-    def __init__(self, windows: QuotaWindows, now: Callable[[], float]) -> None:
+    def __init__(
+        self,
+        windows: QuotaWindows,
+        now: Callable[[], float],
+        tell: Tell = lambda fields: None,
+    ) -> None:
+        """`tell` logs who is throttled."""
         self.now = now
         self._windows = windows
         self._quotas: AllQuotas = {}
         self._keys: frozenset[QuotaKey] = frozenset()
         self._budgets: dict[tuple[QuotaKey, Tags], Budget] = {}
         self._allowances: dict[tuple[str, str], Allowance | None] = {}
+        self._tell = tell
+        self._log: ThrottleLog | None = None
+        self._swept_s = now()
+        self.exempt = Allowance(None, None, Budget(_NOBODY, math.inf, windows, now()))
+        """Measures the requests of other nodes, to which no quota applies."""
+        self.counts_exempt = False
+        """True if there are quotas of request time: only then are exempt requests measured."""
         self.is_active = False
         """True if there is a quota that any client could have, also one that the controller keeps:
         its clients are muted here."""
@@ -63,6 +86,7 @@ class ClientQuotas:
         used = {key for values in quotas.values() for key in values}
         self._keys = frozenset(key for key in KEYS if key in used)
         self.is_active = not used.isdisjoint((*KEYS, QuotaKey.CONTROLLER_MUTATION_RATE))
+        self.counts_exempt = QuotaKey.REQUEST_PERCENTAGE in used
         self._allowances.clear()
 
     def allowance(self, user: str, client_id: str) -> Allowance | None:
@@ -74,14 +98,36 @@ class ClientQuotas:
             pass
         if len(self._allowances) >= CLIENTS_REMEMBERED_MAX:
             self._allowances.clear()
+        self._make_room()
         budgets = [self._budget(key, user, client_id) for key in KEYS]
         found = Allowance(*budgets) if any(budgets) else None
         self._allowances[client] = found
         return found
 
-    def budgets(self) -> Iterator[tuple[QuotaKey, Budget]]:
-        for (key, _), budget in self._budgets.items():
-            yield key, budget
+    def throttled(self, key: QuotaKey, budget: Budget, throttle_ms: int, now: float) -> None:
+        """Count and log a request that has to wait."""
+        if self._log is None:
+            from ottla.broker.quotas.throttling import ThrottleLog
+
+            self._log = ThrottleLog(self._tell)
+        self._log.note(key, labels_of(budget.tags), budget.limit, budget, throttle_ms, now)
+
+    def metrics(self) -> Iterator[Metric]:
+        """Yield Kafka's metrics of all clients that have a quota and used it lately."""
+        from ottla.broker.quotas.throttling import throttle_time_ms
+        from ottla.counters import Metric
+
+        now = self.now()
+        for (key, tags), budget in self._budgets.items():
+            if now - budget.last_used_s < UNUSED_S_MAX:
+                group, name = _METRICS[key]
+                labels = labels_of(tags)
+                yield Metric(group, name, labels, budget.per_second(now))
+                yield Metric(group, "throttle-time", labels, throttle_time_ms(budget, now))
+        if self.counts_exempt:
+            assert self.exempt.requests is not None
+            rate = self.exempt.requests.per_second(now)
+            yield Metric("Request", "exempt-request-time", {}, rate)
 
     def _budget(self, key: QuotaKey, user: str, client_id: str) -> Budget | None:
         if key not in self._keys:
@@ -92,8 +138,6 @@ class ClientQuotas:
         place = key, bound.tags
         budget = self._budgets.get(place)
         if budget is None:
-            if len(self._budgets) >= BUDGETS_MAX:
-                self._forget_some()
             pause_s_max = math.inf
             if key is QuotaKey.REQUEST_PERCENTAGE:
                 pause_s_max = self._windows.size_s
@@ -103,6 +147,22 @@ class ClientQuotas:
         budget.limit = bound.limit
         return budget
 
+    def _make_room(self) -> None:
+        if len(self._budgets) > BUDGETS_MAX - len(KEYS):
+            self._forget_some()
+        elif self.now() - self._swept_s >= SWEEP_INTERVAL_S:
+            self._forget_unused()
+
+    def _forget_unused(self) -> None:
+        now = self._swept_s = self.now()
+        self._keep(
+            {
+                place: budget
+                for place, budget in self._budgets.items()
+                if now - budget.last_used_s < UNUSED_S_MAX
+            }
+        )
+
     def _forget_some(self) -> None:
         now = self.now()
         kept = {
@@ -111,6 +171,11 @@ class ClientQuotas:
         if len(kept) > BUDGETS_KEPT:
             latest = sorted(kept.items(), key=lambda item: item[1].last_used_s)
             kept = dict(latest[len(kept) - BUDGETS_KEPT :])
+        self._keep(kept)
+
+    def _keep(self, kept: dict[tuple[QuotaKey, Tags], Budget]) -> None:
+        if len(kept) == len(self._budgets):
+            return
         self._budgets = kept
         # They may refer to budgets that are forgotten, beside which there would be new ones.
         self._allowances.clear()

@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from ipaddress import IPv6Address, ip_address
-from typing import Final
+from typing import TYPE_CHECKING, Final
 
 from ottla.broker.metadata.security_image import IP, QuotaKey
 from ottla.broker.quotas.budget import Budget
 from ottla.broker.quotas.entities import AllQuotas, Tags
-from ottla.broker.quotas.settings import QuotaWindows
+from ottla.broker.quotas.settings import SWEEP_INTERVAL_S, UNUSED_S_MAX, QuotaWindows
+
+if TYPE_CHECKING:
+    from ottla.broker.quotas.throttling import Tell, ThrottleLog, Throttling
+    from ottla.counters import Metric
 
 UNLIMITED: Final = 2**31 - 1
 """Kafka's default of all these limits."""
@@ -17,10 +21,18 @@ ADDRESSES_MAX: Final = 10_000
 """Beyond it, addresses from which nothing came lately are forgotten, or all."""
 
 _NOBODY: Final = Tags("", "")
+_GROUP: Final = "socket-server-metrics"
+_RATE_KEY: Final = "max.connection.creation.rate"
 
 
 class ConnectionRates:
-    def __init__(self, windows: QuotaWindows, now: Callable[[], float]) -> None:
+    def __init__(
+        self,
+        windows: QuotaWindows,
+        now: Callable[[], float],
+        tell: Tell = lambda fields: None,
+    ) -> None:
+        """`tell` logs who is throttled."""
         self._windows = windows
         self._now = now
         self._on_broker = self._budget(UNLIMITED)
@@ -29,6 +41,11 @@ class ConnectionRates:
         self._quotas: AllQuotas = {}
         self._address_limits: dict[str | None, float] = {}
         """None: the default."""
+        self._refusals: dict[str, Throttling] = {}
+        """By listener: connections that were refused because of their address."""
+        self._tell = tell
+        self._log: ThrottleLog | None = None
+        self._swept_s = now()
         self._protected: str | None = None
 
     def configure(self, limit: int, listener_limits: Mapping[str, int], between: str) -> None:
@@ -39,6 +56,7 @@ class ConnectionRates:
             self._on_listeners.setdefault(name, self._budget(UNLIMITED)).limit = of_listener
         for name in self._on_listeners.keys() - listener_limits.keys():
             del self._on_listeners[name]
+            self._refusals.pop(name, None)
         self._protected = between if len(listener_limits) > 1 else None
 
     def take(self, quotas: AllQuotas) -> None:
@@ -58,11 +76,18 @@ class ConnectionRates:
     def delay_ms(self, listener: str) -> int:
         """Count a new connection; return how long it has to wait, and with it all that come by the
         same listener."""
-        budgets = [] if listener == self._protected else [self._on_broker]
-        if listener in self._on_listeners:
-            budgets.append(self._on_listeners[listener])
         now = self._now()
-        return max((b.charge(1, now) for b in budgets if b.limit < UNLIMITED), default=0)
+        on_broker, on_listener = self._on_broker, self._on_listeners.get(listener)
+        throttle_ms, limit = 0, on_broker.limit
+        if listener != self._protected:
+            throttle_ms = on_broker.charge(1, now)
+        if on_listener is None:
+            return throttle_ms
+        if (of_listener_ms := on_listener.charge(1, now)) > throttle_ms:
+            throttle_ms, limit = of_listener_ms, on_listener.limit
+        if throttle_ms:
+            self._note(_RATE_KEY, {"listener": listener}, limit, on_listener, throttle_ms, now)
+        return throttle_ms
 
     def refusal_ms(self, listener: str, address: str) -> int:
         """Return how long to keep a connection that is then closed, because too many come from its
@@ -75,24 +100,66 @@ class ConnectionRates:
             return 0
         budget = self._by_address.get(address)
         if budget is None:
-            if len(self._by_address) >= ADDRESSES_MAX:
-                self._forget_some()
+            self._make_room()
             budget = self._by_address[address] = self._budget(limit)
         now = self._now()
         throttle_ms = budget.charge(1, now)
         if throttle_ms:
             # A connection that is not served counts nowhere.
             budget.note(-1, now)
-            budget.throttled += 1
+            self._refused(listener, address, budget, throttle_ms, now)
             if listener != self._protected:
-                self._take_back(self._on_broker, now)
+                self._on_broker.note(-1, now)
             if listener in self._on_listeners:
-                self._take_back(self._on_listeners[listener], now)
+                self._on_listeners[listener].note(-1, now)
         return throttle_ms
 
-    def _take_back(self, budget: Budget, now: float) -> None:
-        if budget.limit < UNLIMITED:
-            budget.note(-1, now)
+    def _refused(
+        self, listener: str, address: str, budget: Budget, throttle_ms: int, now: float
+    ) -> None:
+        if listener in self._on_listeners:
+            if listener not in self._refusals:
+                from ottla.broker.quotas.throttling import Throttling
+
+                self._refusals[listener] = Throttling(now)
+            self._refusals[listener].note(throttle_ms, now)
+        key = QuotaKey.CONNECTION_CREATION_RATE
+        self._note(key, {"ip": address}, budget.limit, budget, throttle_ms, now)
+
+    def _note(
+        self,
+        key: str,
+        labels: Mapping[str, str],
+        limit: float,
+        budget: Budget,
+        throttle_ms: int,
+        now: float,
+    ) -> None:
+        if self._log is None:
+            from ottla.broker.quotas.throttling import ThrottleLog
+
+            self._log = ThrottleLog(self._tell)
+        self._log.note(key, labels, limit, budget, throttle_ms, now)
+
+    def metrics(self) -> Iterator[Metric]:
+        """Yield Kafka's metrics: of the broker, its listeners, and addresses that have a quota and
+        connected lately."""
+        from ottla.broker.quotas.throttling import throttle_time_ms
+        from ottla.counters import Metric
+
+        now = self._now()
+        rate, throttle_time = "connection-accept-rate", "connection-accept-throttle-time"
+        yield Metric(_GROUP, f"broker-{rate}", {}, self._on_broker.per_second(now))
+        for name, budget in self._on_listeners.items():
+            labels = {"listener": name}
+            yield Metric(_GROUP, rate, labels, budget.per_second(now))
+            yield Metric(_GROUP, throttle_time, labels, throttle_time_ms(budget, now))
+            refusals = self._refusals.get(name)
+            average_ms = 0.0 if refusals is None else refusals.average_ms(now)
+            yield Metric(_GROUP, f"ip-{throttle_time}", labels, average_ms)
+        for address, budget in self._by_address.items():
+            if now - budget.last_used_s < UNUSED_S_MAX:
+                yield Metric(_GROUP, rate, {"ip": address}, budget.per_second(now))
 
     def _limit_of(self, address: str) -> float:
         limits = self._address_limits
@@ -101,14 +168,21 @@ class ConnectionRates:
     def _budget(self, limit: float) -> Budget:
         return Budget(_NOBODY, limit, self._windows, self._now(), pause_s_max=self._windows.size_s)
 
-    def _forget_some(self) -> None:
+    def _make_room(self) -> None:
         now = self._now()
-        kept = {
+        if len(self._by_address) >= ADDRESSES_MAX:
+            kept = self._used_within(self._windows.span_s, now)
+            self._by_address = kept if len(kept) < ADDRESSES_MAX * 0.9 else {}
+        elif now - self._swept_s >= SWEEP_INTERVAL_S:
+            self._swept_s = now
+            self._by_address = self._used_within(UNUSED_S_MAX, now)
+
+    def _used_within(self, seconds: float, now: float) -> dict[str, Budget]:
+        return {
             address: budget
             for address, budget in self._by_address.items()
-            if not budget.is_forgotten(now)
+            if now - budget.last_used_s < seconds
         }
-        self._by_address = kept if len(kept) < ADDRESSES_MAX * 0.9 else {}
 
 
 def _canonical(address: str) -> str:

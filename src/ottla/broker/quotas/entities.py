@@ -19,6 +19,11 @@ class Tags(NamedTuple):
     """Empty if the budget is shared by all client ids of the user."""
 
 
+def labels_of(tags: Tags) -> dict[str, str]:
+    """Return the tags as Kafka's metrics name them."""
+    return {"user": tags.user, "client-id": tags.client_id}
+
+
 class Bound(NamedTuple):
     tags: Tags
     limit: float

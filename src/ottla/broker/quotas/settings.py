@@ -2,10 +2,15 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 if TYPE_CHECKING:
     from ottla.config.broker import BrokerConfig
+
+UNUSED_S_MAX: Final = 3600.0
+"""Budgets that were not used for so long are forgotten, as Kafka removes their sensors."""
+SWEEP_INTERVAL_S: Final = 60.0
+"""How often unused budgets are looked for, at most."""
 
 
 class QuotaWindows(NamedTuple):

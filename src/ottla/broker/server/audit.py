@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
-from ottla.logs import get_logger
+from ottla.logs import get_logger, shortened
 from ottla.protocol.apis import APIS
 
 if TYPE_CHECKING:
@@ -24,8 +24,6 @@ log = get_logger("kafka.authorizer.logger")
 LINES_PER_S_MAX: Final = 200
 """The most lines of each kind; the others are counted."""
 WINDOW_S: Final = 1.0
-TEXT_MAX: Final = 300
-"""The most characters of a name: clients choose them, and may choose 32 KB."""
 
 
 class _Lines:
@@ -91,21 +89,17 @@ def _fields(
     caller = context.caller
     api = APIS.get(context.api_key)
     return {
-        "principal": _short(str(caller.principal)),
+        "principal": shortened(str(caller.principal)),
         "operation": operation.name,
         "resource_type": resource_type.name,
-        "resource": None if name is None else _short(name),
+        "resource": None if name is None else shortened(name),
         "host": caller.host,
         "listener": caller.listener_name,
         "protocol": caller.security_protocol,
         "api": context.api_key if api is None else api.name,
         "version": context.api_version,
         "request_id": context.correlation_id,
-        "client_id": None if context.client_id is None else _short(context.client_id),
+        "client_id": None if context.client_id is None else shortened(context.client_id),
         "connection": caller.connection_id,
-        "rule": _short(verdict.rule),
+        "rule": shortened(verdict.rule),
     }
-
-
-def _short(text: str) -> str:
-    return text if len(text) <= TEXT_MAX else f"{text[:TEXT_MAX]}... ({len(text)} characters)"

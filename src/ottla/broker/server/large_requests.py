@@ -107,7 +107,7 @@ class LargeRequests:
         self, route: Route, context: NodeContext, request: Any, meter: Meter | None
     ) -> Encoded | None:
         if meter is not None and route.is_exempt(context, request):
-            meter.waive()
+            meter.exempt()
         split = route.split
         if split is None:
             started_s = self._runtime.clock.now()

@@ -13,6 +13,7 @@ from ottla.broker.server.caller import NO_CONNECTION, PLAINTEXT, Caller
 from ottla.broker.server.connections.connection import Connection
 from ottla.broker.server.connections.entry import Entry
 from ottla.broker.server.connections.limits import ConnectionLimits, total_within
+from ottla.broker.server.connections.meter import log_throttled
 from ottla.broker.server.contract import BROKERS, CONTROLLERS
 from ottla.broker.server.dispatch import Dispatcher
 from ottla.broker.server.large_requests import LargeRequests
@@ -84,7 +85,9 @@ class Server:
         self._security_of = security_of
         self.dispatchers = {kind: Dispatcher(kind) for kind in (BROKERS, CONTROLLERS)}
         self.large_requests = LargeRequests(runtime)
-        self.quotas = ClientQuotas(QuotaWindows.of_clients(config), runtime.clock.now)
+        self.quotas = ClientQuotas(
+            QuotaWindows.of_clients(config), runtime.clock.now, log_throttled
+        )
         """The quotas of this broker's clients."""
         self._no_quotas = ClientQuotas(QuotaWindows.of_clients(config), runtime.clock.now)
         self.receive_view = memoryview(bytearray(RECEIVE_BUFFER_BYTES))

@@ -20,7 +20,7 @@ from ottla.broker.server.connections.frames import (
     PartialFrame,
     bad_size,
 )
-from ottla.broker.server.connections.meter import Mute, meter_of
+from ottla.broker.server.connections.meter import Mute, exempt_meter, meter_of
 from ottla.broker.server.connections.outgoing import Outgoing
 from ottla.broker.server.context import RequestContext
 from ottla.broker.server.contract import CannotTell
@@ -262,8 +262,9 @@ class Connection:
             api_key, version, client_id, self.caller, self._services, correlation_id
         )
         meter = None
-        if self._quotas.is_active:
-            meter = meter_of(self._quotas, context, len(frame))
+        quotas = self._quotas
+        if quotas.is_active:
+            meter = meter_of(quotas, context, len(frame))
         if len(frame) > AT_ONCE_BYTES_MAX:
             self._serve_large(route, correlation_id, context, frame, position, meter)
             return
@@ -276,8 +277,11 @@ class Connection:
             return
         except MalformedMessage as error:
             raise BadFrame(f"a request that cannot be decoded ({error})") from None
-        if meter is not None and route.is_exempt(context, request):
-            meter = None
+        if meter is not None:
+            if route.is_exempt(context, request):
+                meter.exempt()
+        elif quotas.counts_exempt and route.is_exempt(context, request):
+            meter = exempt_meter(quotas)
         try:
             if route.weighed_above is not None and weight_of(request) - 1 > route.weighed_above:
                 work = self._server.large_requests.serve(route, context, request, meter)

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from ottla.broker.quotas.connections import ConnectionRates
 from ottla.broker.quotas.settings import QuotaWindows
+from ottla.broker.server.connections.meter import log_throttled
 
 if TYPE_CHECKING:
     from ottla.config.broker import BrokerConfig
@@ -30,7 +31,9 @@ class Entry:
         """`on_open_again` is called when a listener may accept connections again."""
         self._runtime = runtime
         self._on_open_again = on_open_again
-        self.rates = ConnectionRates(QuotaWindows.of_clients(config), runtime.clock.now)
+        self.rates = ConnectionRates(
+            QuotaWindows.of_clients(config), runtime.clock.now, log_throttled
+        )
         self._waiting: dict[str, tuple[Socket, Timer]] = {}
         """By listener."""
         self._silent: dict[Socket, Timer] = {}

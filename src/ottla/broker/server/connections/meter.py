@@ -8,15 +8,18 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Final
 
+from ottla.broker.metadata.security_image import QuotaKey
 from ottla.broker.quotas.client_quotas import Allowance
 from ottla.broker.server.pending import Pending
+from ottla.logs import get_logger, shortened
 from ottla.protocol.apis import ApiKey
 
 if TYPE_CHECKING:
-    from ottla.broker.quotas.budget import Budget
     from ottla.broker.quotas.client_quotas import ClientQuotas
     from ottla.broker.server.context import NodeContext
     from ottla.runtime.runtime import Runtime
+
+log = get_logger("ottla.quotas")
 
 PERCENT_PER_S: Final = 100.0
 _CHARGED_BY_CONTROLLER: Final = frozenset(
@@ -31,8 +34,8 @@ class Meter:
 
     __slots__ = (
         "_allowance",
-        "_now",
         "_produced_bytes",
+        "_quotas",
         "_settled",
         "_started_s",
         "spent_s",
@@ -42,8 +45,8 @@ class Meter:
     def __init__(self, quotas: ClientQuotas, allowance: Allowance, produced_bytes: int) -> None:
         self._allowance = allowance
         self._produced_bytes = produced_bytes
-        self._now = quotas.now
-        self._started_s = self._now()
+        self._quotas = quotas
+        self._started_s = quotas.now()
         self._settled = False
         self.spent_s = 0.0
         """How long the request was worked on. Waiting does not count, nor do the slices in which a
@@ -53,23 +56,23 @@ class Meter:
 
     def interrupt(self) -> None:
         """The answer comes later: what follows is no work for this request."""
-        self.spent_s += self._now() - self._started_s
+        self.spent_s += self._quotas.now() - self._started_s
 
     def settle(self, response: Any) -> None:
         """Charge the request, once, and tell the client in the response. None: it expects none."""
         if self._settled:
             return
         self._settled = True
-        now = self._now()
+        now = self._quotas.now()
         told_ms = getattr(response, "throttle_time_ms", 0)
         throttle_ms: int = max(told_ms, self._charge_produced(now), self._charge_time(now))
         if throttle_ms > told_ms and hasattr(response, "throttle_time_ms"):
             response.throttle_time_ms = throttle_ms
         self.throttle_ms = throttle_ms
 
-    def waive(self) -> None:
-        """Charge nothing: the request is one of another node."""
-        self._settled = True
+    def exempt(self) -> None:
+        """Charge nobody: the request is one of another node. Its time is counted."""
+        self._allowance = self._quotas.exempt
 
     def settle_at_once(self, response: Any) -> None:
         self.interrupt()
@@ -79,19 +82,19 @@ class Meter:
         budget = self._allowance.produced
         if budget is None or not self._produced_bytes:
             return 0
-        return _noted(budget, budget.charge(self._produced_bytes, now))
+        throttle_ms = budget.charge(self._produced_bytes, now)
+        if throttle_ms:
+            self._quotas.throttled(QuotaKey.PRODUCER_BYTE_RATE, budget, throttle_ms, now)
+        return throttle_ms
 
     def _charge_time(self, now: float) -> int:
         budget = self._allowance.requests
         if budget is None:
             return 0
-        return _noted(budget, budget.charge(self.spent_s * PERCENT_PER_S, now))
-
-
-def _noted(budget: Budget, throttle_ms: int) -> int:
-    if throttle_ms:
-        budget.throttled += 1
-    return throttle_ms
+        throttle_ms = budget.charge(self.spent_s * PERCENT_PER_S, now)
+        if throttle_ms:
+            self._quotas.throttled(QuotaKey.REQUEST_PERCENTAGE, budget, throttle_ms, now)
+        return throttle_ms
 
 
 def meter_of(quotas: ClientQuotas, context: NodeContext, frame_bytes: int) -> Meter | None:
@@ -103,6 +106,22 @@ def meter_of(quotas: ClientQuotas, context: NodeContext, frame_bytes: int) -> Me
         allowance = _UNLIMITED
     produced_bytes = frame_bytes if context.api_key == ApiKey.PRODUCE else 0
     return Meter(quotas, allowance, produced_bytes)
+
+
+def exempt_meter(quotas: ClientQuotas) -> Meter:
+    """Return the meter of a request of another node, whose time is only counted."""
+    return Meter(quotas, quotas.exempt, 0)
+
+
+def log_throttled(fields: dict[str, object]) -> None:
+    """Say who has to wait for how long, and why."""
+    log.info(
+        "throttled by a quota",
+        **{
+            name: shortened(value) if isinstance(value, str) else value
+            for name, value in fields.items()
+        },
+    )
 
 
 class Mute(Pending):

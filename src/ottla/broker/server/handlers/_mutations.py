@@ -17,7 +17,7 @@ def mutation_of(context: ControllerContext, strict_from: int) -> Mutation:
     is_strict = context.api_version >= strict_from
     quotas = services.metadata.image.client_quotas
     if not quotas or caller.is_this_node:
-        return Mutation(None, services.runtime.clock.now, is_strict=is_strict)
+        return services.mutations.unlimited()
     return services.mutations.mutation(
         quotas, caller.principal.name, context.client_id or "", is_strict=is_strict
     )

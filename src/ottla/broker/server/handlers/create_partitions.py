@@ -38,7 +38,7 @@ async def handle(
         response = await context.services.controller.create_partitions(request, mutation.charge)
     except KafkaError as error:
         response = refuse(request, error)
-    response.throttle_time_ms = mutation.throttle_ms
+    response.throttle_time_ms = mutation.settle()
     if refused:
         refusal = KafkaError(ErrorCode.TOPIC_AUTHORIZATION_FAILED)
         response.results += refuse(_with(request, refused), refusal).results

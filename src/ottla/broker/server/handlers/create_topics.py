@@ -32,7 +32,7 @@ async def handle(context: ControllerContext, request: CreateTopicsRequest) -> Cr
         )
     except KafkaError as error:
         return refuse(request, error)
-    response.throttle_time_ms = mutation.throttle_ms
+    response.throttle_time_ms = mutation.settle()
     response.topics += [failed(name, _REFUSAL) for name in refused]
     if context.services.authorizer is not None:
         for topic in response.topics:

@@ -34,7 +34,7 @@ async def handle(context: ControllerContext, request: DeleteTopicsRequest) -> De
         response = await context.services.controller.delete_topics(request, mutation.charge)
     except KafkaError as error:
         response = refuse(request, error)
-    response.throttle_time_ms = mutation.throttle_ms
+    response.throttle_time_ms = mutation.settle()
     response.responses += refused
     if refused:
         # The place of an answer must not tell topics that do not exist from hidden ones.

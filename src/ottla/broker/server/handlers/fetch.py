@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Generator, Iterable
 from typing import TYPE_CHECKING, Final
 
+from ottla.broker.metadata.security_image import QuotaKey
 from ottla.broker.replication.replica_selector import NO_PREFERENCE, preferred_replica
 from ottla.broker.server.contract import Handler
 from ottla.broker.server.fetch_sessions import FetchPartition, FetchSession
@@ -383,7 +384,8 @@ class FetchRun:
         throttle_ms = budget.charge(size, now_s)
         if throttle_ms:
             budget.note(-size, now_s)  # it is not sent
-            budget.throttled += 1
+            quotas = self._context.services.quotas
+            quotas.throttled(QuotaKey.CONSUMER_BYTE_RATE, budget, throttle_ms, now_s)
         return throttle_ms
 
     def _throttled(self, throttle_ms: int) -> FetchResponse:

@@ -94,6 +94,7 @@ class EchoRoute:
     response_class = Echo
     elements_max = 0
     weighed_above = None
+    long_answer = None
 
     def __init__(self) -> None:
         self.handle: Callable[[Any, bytes], Any] = lambda context, body: Echo(body)

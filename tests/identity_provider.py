@@ -70,11 +70,12 @@ class IdentityProvider:
         """Add a key; `current` names the one that signs."""
         self.keys[kid] = RSAKey.generate_key(2048, parameters={"kid": kid})
 
-    def token(self, user: str, **changes: Any) -> str:
+    def token(self, user: str, kid: str = "", **changes: Any) -> str:
+        """`kid` is that of the key that signs, whatever it may say."""
         now = time.time()
         claims = {"sub": user, "iss": ISSUER, "aud": AUDIENCE, "iat": now}
         claims |= {"exp": now + self.lifetime_s} | changes
-        header = {"alg": "RS256", "kid": self.current}
+        header = {"alg": "RS256", "kid": kid or self.current}
         return jwt.encode(header, claims, self.keys[self.current])
 
     def granted(self, client: str, password: str, fields: dict[str, list[str]]) -> Answer:
@@ -83,7 +84,7 @@ class IdentityProvider:
         if password != SECRET or fields.get("grant_type") != ["client_credentials"]:
             refusal = {"error": "invalid_client", "error_description": f"not {password}"}
             return Answer(json.dumps(refusal), 401)
-        scope = fields.get("scope", [""])[0]
+        scope = fields.get("scope", ["kafka"])[0]
         granted = {"access_token": self.token(client, scope=scope), "token_type": "Bearer"}
         return Answer(json.dumps(granted))
 
@@ -138,6 +139,7 @@ class _Handler(BaseHTTPRequestHandler):
         if answer.location:
             self.send_header("Location", answer.location)
         self.send_header("Content-Type", "application/json")
+        self.send_header("Content-Length", str(len(answer.body)))
         self.end_headers()
         for start in range(0, len(answer.body), answer.piece):
             time.sleep(answer.pause_s)

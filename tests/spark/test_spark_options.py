@@ -8,6 +8,7 @@ import pytest
 
 from ottla.client.errors import BadSetting
 from ottla.client.values import TopicPartition
+from ottla.security.oauth.unsecured import UnsecuredTokens
 from ottla.spark.client_options import admin_options, consumer_options, producer_options
 from ottla.spark.source.limits import AtEnd, AtOffsets, AtTime, AtTimes
 from ottla.spark.source.offsets import EARLIEST, LATEST, from_json, to_json
@@ -80,6 +81,40 @@ def test_a_delegation_token_is_for_scram_alone(module: str) -> None:
     assert found.get("sasl_token_auth", False) == ("Scram" in module)
 
 
+OAUTH = "org.apache.kafka.common.security.oauthbearer"
+
+
+def test_tokens_of_an_identity_provider_come_from_javas_settings() -> None:
+    found = consumer_options(
+        {
+            **BASE,
+            "kafka.sasl.mechanism": "OAUTHBEARER",
+            "kafka.sasl.login.callback.handler.class": f"{OAUTH}.OAuthBearerLoginCallbackHandler",
+            "kafka.sasl.oauthbearer.token.endpoint.url": "https://login.example/token",
+            "kafka.sasl.oauthbearer.client.credentials.client.id": "ann",
+            "kafka.sasl.login.refresh.window.factor": "0.9",
+            "kafka.sasl.jaas.config": (
+                f'{OAUTH}.OAuthBearerLoginModule required clientId="bob" clientSecret="hush" '
+                'scope="read" extension_team="blue" ssl.truststore.location="/ca.pem";'
+            ),
+        }
+    )
+    assert found["sasl_oauthbearer_token_endpoint_url"] == "https://login.example/token"
+    assert found["sasl_oauthbearer_client_credentials_client_id"] == "ann"
+    assert found["sasl_oauthbearer_client_credentials_client_secret"] == "hush"
+    assert found["sasl_oauthbearer_scope"] == "read"
+    assert found["sasl_oauthbearer_extensions"] == {"team": "blue"}
+    assert found["sasl_oauthbearer_ssl_cafile"] == "/ca.pem"
+
+
+def test_unsecured_tokens_come_from_jaas() -> None:
+    line = f'{OAUTH}.OAuthBearerLoginModule required unsecuredLoginStringClaim_sub="ann";'
+    found = consumer_options({**BASE, "kafka.sasl.jaas.config": line})
+    tokens = found["sasl_oauth_token_provider"]
+    assert isinstance(tokens, UnsecuredTokens)
+    assert tokens.claims == {"sub": "ann"}
+
+
 def test_pem_stores_are_files_of_ours() -> None:
     found = consumer_options(
         {
@@ -126,6 +161,19 @@ def test_stores_of_java_come_with_their_passwords() -> None:
         ("kafka.sasl.jaas.config", "com.sun.Krb5LoginModule required;", "Krb5LoginModule is none"),
         ("kafka.sasl.jaas.config", PLAIN + " username=a;", "it has no password"),
         ("kafka.sasl.login.class", "x", "names a Java class"),
+        ("kafka.sasl.login.callback.handler.class", "x", "or name one whose work is done here"),
+        ("kafka.sasl.oauthbearer.jwt.retriever.class", "x", "DefaultJwtRetriever"),
+        ("kafka.sasl.oauthbearer.assertion.file", "x", "not by assertions"),
+        (
+            "kafka.sasl.jaas.config",
+            "a.OAuthBearerLoginModule required clientId=x;",
+            "kafka.sasl.oauthbearer.token.endpoint.url: must say",
+        ),
+        (
+            "kafka.sasl.jaas.config",
+            "a.OAuthBearerLoginModule required;",
+            "unsecuredLoginStringClaim_sub: must say as whom",
+        ),
     ],
 )
 def test_what_a_client_cannot_do_is_told_by_name(option: str, value: str, problem: str) -> None:

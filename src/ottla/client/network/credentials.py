@@ -2,15 +2,12 @@
 
 from __future__ import annotations
 
-import inspect
-from collections.abc import Callable
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from ottla.client.errors import BadSetting, TlsFailed
 from ottla.client.settings.common import ClientSettings
-from ottla.network.sasl_mechanisms import BeginSignIn, Mechanism, OauthBearer, signing_in_with
+from ottla.network.sasl_mechanisms import BeginSignIn, signing_in_with
 from ottla.network.security import Security
-from ottla.runtime.runtime import Runtime
 
 if TYPE_CHECKING:
     from ottla.runtime.tls import Context
@@ -52,10 +49,9 @@ def _mechanism_of(settings: ClientSettings) -> BeginSignIn:
     missing."""
     name = settings.sasl_mechanism
     if name == "OAUTHBEARER":
-        provider = settings.sasl_oauth_token_provider
-        if provider is None:
-            raise BadSetting("sasl_oauth_token_provider", "OAUTHBEARER needs it, a function")
-        return lambda runtime: _oauth(runtime, provider)
+        from ottla.client.network.tokens import signing_in_by_token
+
+        return signing_in_by_token(settings)
     username, password = settings.sasl_username, settings.sasl_password
     for setting, value in (("sasl_username", username), ("sasl_password", password)):
         if value is None:
@@ -65,16 +61,3 @@ def _mechanism_of(settings: ClientSettings) -> BeginSignIn:
     if settings.sasl_token_auth and not name.startswith("SCRAM-"):
         raise BadSetting("sasl_token_auth", f"delegation tokens sign in by SCRAM, not by {name}")
     return signing_in_with(name, username, password, by_token=settings.sasl_token_auth)
-
-
-async def _oauth(runtime: Runtime, provider: Callable[[], Any]) -> Mechanism:
-    """Get a token. A plain function runs in a thread, because it may ask a server."""
-    if inspect.iscoroutinefunction(provider):
-        token = await provider()
-    else:
-        token = await runtime.in_thread(provider)
-        if inspect.isawaitable(token):
-            token = await token
-    if not isinstance(token, str) or not token:
-        raise BadSetting("sasl_oauth_token_provider", f"it returned {token!r}, not a token")
-    return OauthBearer(token)

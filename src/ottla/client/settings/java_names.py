@@ -20,6 +20,13 @@ from ottla.client.settings.common import ClientSettings
 from ottla.client.settings.consumer import ConsumerSettings
 from ottla.client.settings.java_security import security_options
 from ottla.client.settings.producer import ProducerSettings
+from ottla.security.oauth.java_classes import (
+    CLIENT_HANDLERS,
+    LOGIN_HANDLERS,
+    RETRIEVERS,
+    VALIDATORS,
+    refusal,
+)
 
 WITHOUT_EFFECT = frozenset(
     [
@@ -39,10 +46,16 @@ WITHOUT_EFFECT = frozenset(
         "sasl.kerberos.service.name",
         "sasl.kerberos.ticket.renew.jitter",
         "sasl.kerberos.ticket.renew.window.factor",
-        "sasl.login.refresh.buffer.seconds",
-        "sasl.login.refresh.min.period.seconds",
-        "sasl.login.refresh.window.factor",
-        "sasl.login.refresh.window.jitter",
+        "sasl.oauthbearer.clock.skew.seconds",
+        "sasl.oauthbearer.expected.audience",
+        "sasl.oauthbearer.expected.issuer",
+        "sasl.oauthbearer.jwks.endpoint.refresh.ms",
+        "sasl.oauthbearer.jwks.endpoint.retry.backoff.max.ms",
+        "sasl.oauthbearer.jwks.endpoint.retry.backoff.ms",
+        "sasl.oauthbearer.jwks.endpoint.url",
+        "sasl.oauthbearer.method",
+        "sasl.oauthbearer.scope.claim.name",
+        "sasl.oauthbearer.sub.claim.name",
         "security.providers",
         "send.buffer.bytes",
         "share.acknowledgement.mode",
@@ -59,20 +72,24 @@ WITHOUT_EFFECT = frozenset(
 )
 """Names of Java's clients that do not change what is read or written here."""
 
-JAVA_CLASSES = frozenset(
-    [
-        "interceptor.classes",
-        "partitioner.class",
-        "sasl.client.callback.handler.class",
-        "sasl.login.callback.handler.class",
-        "sasl.login.class",
-    ]
-)
+JAVA_CLASSES: Mapping[str, tuple[str, ...]] = {
+    "interceptor.classes": (),
+    "partitioner.class": (),
+    "sasl.client.callback.handler.class": CLIENT_HANDLERS,
+    "sasl.login.callback.handler.class": LOGIN_HANDLERS,
+    "sasl.login.class": (),
+    "sasl.oauthbearer.jwt.retriever.class": RETRIEVERS,
+    "sasl.oauthbearer.jwt.validator.class": VALIDATORS,
+}
+"""Settings that name Java classes, and those classes whose work is done here."""
 COMPRESSION_LEVELS = ("gzip", "lz4", "zstd")
 
 
 LIBRDKAFKA_NAMES = {
+    "https.ca.location": "sasl_oauthbearer_ssl_cafile",
     "sasl.mechanisms": "sasl_mechanism",
+    "sasl.oauthbearer.client.id": "sasl_oauthbearer_client_credentials_client_id",
+    "sasl.oauthbearer.client.secret": "sasl_oauthbearer_client_credentials_client_secret",
     "ssl.ca.location": "ssl_cafile",
     "ssl.certificate.location": "ssl_certfile",
     "ssl.key.location": "ssl_keyfile",
@@ -92,7 +109,7 @@ def translate(
         plain = LIBRDKAFKA_NAMES.get(name, name.replace(".", "_"))
         if plain in known and name not in WITHOUT_EFFECT:
             found[plain] = value
-        elif not _is_left_out(name, prefix):
+        elif not _is_left_out(name, value, prefix):
             raise BadSetting(prefix + name, _unknown(name, prefix))
     chosen = {name: value for name, value in found.items() if name in known}
     _check(kind, chosen, prefix)
@@ -117,11 +134,15 @@ def _everywhere() -> set[str]:
     return _names(ConsumerSettings) | _names(ProducerSettings)
 
 
-def _is_left_out(name: str, prefix: str) -> bool:
-    if name in JAVA_CLASSES:
-        raise BadSetting(prefix + name, "names a Java class, which cannot run here; leave it out")
+def _is_left_out(name: str, value: str, prefix: str) -> bool:
+    if (built_in := JAVA_CLASSES.get(name)) is not None and value.strip() not in built_in:
+        raise BadSetting(prefix + name, refusal(built_in))
+    if name.startswith("sasl.oauthbearer.assertion."):
+        raise BadSetting(prefix + name, "tokens are had by client credentials, not by assertions")
     return (
         name in WITHOUT_EFFECT
+        or name in JAVA_CLASSES
+        or name in LIBRDKAFKA_NAMES
         or name.replace(".", "_") in _everywhere()
         or name.startswith(
             ("ssl.truststore.", "ssl.keystore.", "ssl.key.", "sasl.jaas.", "compression.")

@@ -12,7 +12,8 @@ from ottla.client.errors import BadSetting
 from ottla.security.jaas import BadJaas, parse_jaas
 
 _SCRAM_MODULE = "ScramLoginModule"
-_MODULES = ("PlainLoginModule", _SCRAM_MODULE)
+_OAUTH_MODULE = "OAuthBearerLoginModule"
+_MODULES = ("PlainLoginModule", _SCRAM_MODULE, _OAUTH_MODULE)
 _TYPES = ("PEM", "PKCS12", "JKS")  # whatever is said, the file itself decides
 
 
@@ -20,7 +21,7 @@ def security_options(given: Mapping[str, str], prefix: str = "") -> dict[str, An
     """Return the options that `given` sets. `prefix` precedes names in errors."""
     found: dict[str, Any] = {}
     if jaas := given.get("sasl.jaas.config", "").strip():
-        found |= _from_jaas(jaas, prefix)
+        found |= _from_jaas(jaas, given, prefix)
     found |= _stores(given, prefix)
     if (algorithm := given.get("ssl.endpoint.identification.algorithm")) is not None:
         # Java turns the check off with an empty string, librdkafka with "none".
@@ -28,7 +29,7 @@ def security_options(given: Mapping[str, str], prefix: str = "") -> dict[str, An
     return found
 
 
-def _from_jaas(text: str, prefix: str) -> dict[str, Any]:
+def _from_jaas(text: str, given: Mapping[str, str], prefix: str) -> dict[str, Any]:
     try:
         entry = parse_jaas(text)
     except BadJaas as error:
@@ -40,6 +41,10 @@ def _from_jaas(text: str, prefix: str) -> dict[str, Any]:
             f"{module} is none of: {', '.join(_MODULES)}; "
             "others sign in by code that runs in Java alone",
         )
+    if module == _OAUTH_MODULE:
+        from ottla.client.settings.java_tokens import token_options
+
+        return token_options(pairs, given, prefix)
     missing = {"username", "password"} - pairs.keys()
     if missing:
         raise BadSetting(

@@ -25,9 +25,9 @@ def extensions_of(options: Mapping[str, str], prefix: str) -> dict[str, str]:
     `BadOption`."""
     found = {}
     for option, value in options.items():
-        name = option.removeprefix(prefix)
-        if name == option:
+        if not option.startswith(prefix):
             continue
+        name = option.removeprefix(prefix)
         if not _NAME.fullmatch(name) or name == _RESERVED:
             raise BadOption(option, f"an extension has a name of letters other than {_RESERVED}")
         if not _VALUE.fullmatch(value):

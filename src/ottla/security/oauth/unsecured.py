@@ -21,7 +21,7 @@ _PREFIX: Final = "unsecuredLogin"
 _STRING: Final = f"{_PREFIX}StringClaim_"
 _NUMBER: Final = f"{_PREFIX}NumberClaim_"
 _LIST: Final = f"{_PREFIX}ListClaim_"
-_EXTENSION: Final = f"{_PREFIX}Extension_"
+UNSECURED_EXTENSION: Final = f"{_PREFIX}Extension_"
 _LIFETIME: Final = f"{_PREFIX}LifetimeSeconds"
 _USER_CLAIM: Final = f"{_PREFIX}PrincipalClaimName"
 _LIFETIME_S: Final = "3600"
@@ -56,7 +56,7 @@ class UnsecuredTokens:
         lifetime = options.get(_LIFETIME, _LIFETIME_S)
         if not (lifetime.isascii() and lifetime.isdigit() and 0 < len(lifetime) <= 10):
             raise BadOption(_LIFETIME, "expected a number of seconds")
-        return cls(claims, int(lifetime), extensions_of(options, _EXTENSION))
+        return cls(claims, int(lifetime), extensions_of(options, UNSECURED_EXTENSION))
 
     def token(self, wall_ms: int) -> str:
         now_s = wall_ms / 1000

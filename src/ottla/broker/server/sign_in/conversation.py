@@ -16,7 +16,7 @@ from __future__ import annotations
 from enum import Enum
 from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
-from ottla.broker.server.sign_in.mechanisms import InvalidCredentials, Refused
+from ottla.broker.server.sign_in.mechanisms import InvalidCredentials, NotReady, Refused
 from ottla.protocol.apis import ApiKey
 from ottla.protocol.errors import ErrorCode, KafkaError
 from ottla.protocol.messages.sasl_authenticate import (
@@ -180,7 +180,10 @@ class Conversation:
     def _evaluate(self, token: bytes, wall_ms: int) -> bytes:
         exchange = self._exchange
         assert exchange is not None
-        answer = exchange.evaluate(token)
+        try:
+            answer = exchange.evaluate(token)
+        except NotReady as error:
+            raise SignInFailed(str(error), at_once=True) from None
         if exchange.is_complete:
             principal = KafkaPrincipal(
                 USER_TYPE, exchange.user, token_authenticated=exchange.is_by_token

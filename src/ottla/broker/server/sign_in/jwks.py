@@ -15,6 +15,7 @@ from joserfc import jwt
 from joserfc.errors import InvalidKeyIdError, JoseError
 from joserfc.jwk import KeySet
 
+from ottla.broker.server.sign_in.mechanisms import NotReady
 from ottla.broker.server.sign_in.oauth import InvalidToken
 from ottla.logs import get_logger
 from ottla.network.oauth.provider_context import provider_context
@@ -54,7 +55,7 @@ class Jwks:
 
     def verified(self, token: str) -> Mapping[str, Any]:
         if self._keys is None:
-            raise InvalidToken("the keys of the provider could not be read yet")
+            raise NotReady("the keys of the provider could not be read yet")
         try:
             return jwt.decode(token, self._keys, algorithms=ALGORITHMS).claims
         except InvalidKeyIdError:

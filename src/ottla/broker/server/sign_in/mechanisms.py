@@ -10,6 +10,11 @@ class Refused(Exception):
     """The client may not sign in, and is told the message."""
 
 
+class NotReady(Exception):
+    """Nobody can tell yet whether the client may get in. Its connection is closed, and it comes
+    again: a refusal would be final for it."""
+
+
 class InvalidCredentials(Exception):
     """The client may not sign in. The reason is for the log: the client is not told it, because it
     may show whether the user exists."""

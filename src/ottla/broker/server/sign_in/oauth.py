@@ -40,7 +40,8 @@ class ValidToken(NamedTuple):
 
 class KeysOfProvider(Protocol):
     def verified(self, token: str) -> Mapping[str, Any]:
-        """Return the claims of a token that the provider has signed; raises `InvalidToken`."""
+        """Return the claims of a token that the provider has signed; raises `InvalidToken`, or
+        `NotReady` before its keys are known."""
         ...
 
 
@@ -52,7 +53,7 @@ class TokenCheck:
         self._keys = keys
 
     def check(self, token: str, wall_ms: int) -> ValidToken:
-        """Raises `InvalidToken`."""
+        """Raises `InvalidToken` or `NotReady`."""
         settings = self._settings
         if self._keys is None:
             claims = _unsecured_claims(token)

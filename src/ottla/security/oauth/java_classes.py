@@ -1,0 +1,40 @@
+"""Kafka's own Java classes for OAUTHBEARER, which settings may name. What they do is done here;
+other classes cannot run."""
+
+from __future__ import annotations
+
+from typing import Final
+
+_PACKAGE: Final = "org.apache.kafka.common.security.oauthbearer"
+UNSECURED_LOGIN: Final = f"{_PACKAGE}.internals.unsecured.OAuthBearerUnsecuredLoginCallbackHandler"
+FETCHED_LOGIN: Final = (
+    f"{_PACKAGE}.OAuthBearerLoginCallbackHandler",
+    f"{_PACKAGE}.secured.OAuthBearerLoginCallbackHandler",  # its name in Kafka 3
+)
+LOGIN_HANDLERS: Final = (*FETCHED_LOGIN, UNSECURED_LOGIN)
+UNSECURED_SERVER: Final = (
+    f"{_PACKAGE}.internals.unsecured.OAuthBearerUnsecuredValidatorCallbackHandler"
+)
+SIGNED_SERVER: Final = (
+    f"{_PACKAGE}.OAuthBearerValidatorCallbackHandler",
+    f"{_PACKAGE}.secured.OAuthBearerValidatorCallbackHandler",
+)
+SERVER_HANDLERS: Final = (*SIGNED_SERVER, UNSECURED_SERVER)
+CLIENT_HANDLERS: Final = (f"{_PACKAGE}.internals.OAuthBearerSaslClientCallbackHandler",)
+RETRIEVERS: Final = (
+    f"{_PACKAGE}.DefaultJwtRetriever",
+    f"{_PACKAGE}.ClientCredentialsJwtRetriever",
+    f"{_PACKAGE}.FileJwtRetriever",
+)
+VALIDATORS: Final = (
+    f"{_PACKAGE}.DefaultJwtValidator",
+    f"{_PACKAGE}.BrokerJwtValidator",
+    f"{_PACKAGE}.ClientJwtValidator",
+)
+
+
+def refusal(built_in: tuple[str, ...]) -> str:
+    """Return what to tell about a class that is none of these."""
+    reason = "names a Java class, which cannot run here; leave it out"
+    names = ", ".join(dict.fromkeys(name.rpartition(".")[2] for name in built_in))
+    return f"{reason}, or name one whose work is done here: {names}" if names else reason

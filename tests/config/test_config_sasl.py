@@ -138,13 +138,123 @@ def test_nodes_may_get_their_tokens_from_a_provider_that_one_listener_names() ->
     assert f"{prefix}.oauthbearer.token.endpoint.url: expected" in refusal(CLUSTER | TOKENS | url)
 
 
-def test_nodes_cannot_sign_in_unsecured_where_tokens_must_be_signed() -> None:
-    signed = {
-        "sasl.oauthbearer.jwks.endpoint.url": "https://login.example/keys",
-        "sasl.oauthbearer.expected.issuer": "i",
-        "sasl.oauthbearer.expected.audience": "a",
+PACKAGE = "org.apache.kafka.common.security.oauthbearer"
+OF_CLIENTS = "listener.name.clients"
+SIGNED = {
+    "sasl.enabled.mechanisms": "OAUTHBEARER",
+    "sasl.oauthbearer.jwks.endpoint.url": "https://login.example/keys",
+    "sasl.oauthbearer.expected.issuer": "i",
+    "sasl.oauthbearer.expected.audience": "a",
+}
+
+
+def test_kafkas_own_classes_may_be_named() -> None:
+    handler = f"{PACKAGE}.OAuthBearerValidatorCallbackHandler"
+    own = {
+        f"{OF_CLIENTS}.oauthbearer.sasl.server.callback.handler.class": handler,
+        f"{OF_CLIENTS}.oauthbearer.sasl.jaas.config": f"{OAUTH};",
+        "sasl.oauthbearer.jwt.validator.class": f"{PACKAGE}.BrokerJwtValidator",
     }
-    assert "sasl.oauthbearer.token.endpoint.url" in refusal(CLUSTER | TOKENS | signed)
+    config = BrokerConfig.parse(CLIENTS | SIGNED | own)
+    assert config.sasl_of("CLIENTS").oauth is not None
+    assert config.unused_warnings() == []
+    prefix = "listener.name.sasl_plaintext"
+    fetching = {
+        f"{prefix}.oauthbearer.sasl.login.callback.handler.class": (
+            f"{PACKAGE}.OAuthBearerLoginCallbackHandler"
+        ),
+        "sasl.oauthbearer.token.endpoint.url": "file:/run/token",
+        "sasl.oauthbearer.jwt.retriever.class": f"{PACKAGE}.FileJwtRetriever",
+    }
+    login = BrokerConfig.parse(CLUSTER | TOKENS | fetching).login_of("SASL_PLAINTEXT")
+    assert login is not None
+    assert isinstance(login.tokens, TokenEndpoint)
+
+
+@pytest.mark.parametrize(
+    ("changes", "part"),
+    [
+        (
+            {"sasl.enabled.mechanisms": "PLAIN", f"{OF_CLIENTS}.plain.{{server}}": "com.acme.Ldap"},
+            "com.acme.Ldap for configuration listener.name.clients.plain.sasl.server.callback",
+        ),
+        ({f"{OF_CLIENTS}.scram-sha-512.{{server}}": "com.acme.Vault"}, "cannot run here"),
+        (SIGNED | {f"{OF_CLIENTS}.oauthbearer.{{server}}": "io.strimzi.X"}, "leave it out, or"),
+        (
+            SIGNED
+            | {
+                f"{OF_CLIENTS}.oauthbearer.{{server}}": (
+                    f"{PACKAGE}.internals.unsecured.OAuthBearerUnsecuredValidatorCallbackHandler"
+                )
+            },
+            "tokens without a signature: delete it, or",
+        ),
+        (SIGNED | {"sasl.oauthbearer.jwt.validator.class": "com.acme.V"}, "DefaultJwtValidator"),
+        (
+            {
+                "sasl.enabled.mechanisms": "OAUTHBEARER",
+                f"{OF_CLIENTS}.oauthbearer.sasl.jaas.config": f"{OAUTH};",
+                f"{OF_CLIENTS}.oauthbearer.{{server}}": (
+                    f"{PACKAGE}.OAuthBearerValidatorCallbackHandler"
+                ),
+            },
+            "set sasl.oauthbearer.jwks.endpoint.url",
+        ),
+    ],
+)
+def test_classes_that_cannot_run_are_refused_at_listeners(
+    changes: dict[str, str], part: str
+) -> None:
+    named = {
+        name.format(server="sasl.server.callback.handler.class"): value
+        for name, value in changes.items()
+    }
+    assert part in refusal(CLIENTS | named)
+
+
+@pytest.mark.parametrize(
+    ("changes", "part"),
+    [
+        (
+            {"{own}.sasl.login.callback.handler.class": "com.acme.L"},
+            "OAuthBearerLoginCallbackHandl",
+        ),
+        ({"{own}.sasl.login.class": "com.acme.L"}, "DefaultLogin"),
+        ({"sasl.client.callback.handler.class": "com.acme.C"}, "cannot run here"),
+        (
+            {
+                "{own}.sasl.login.callback.handler.class": (
+                    f"{PACKAGE}.OAuthBearerLoginCallbackHandler"
+                )
+            },
+            "token.endpoint.url: must say where tokens are had",
+        ),
+        (
+            {
+                "sasl.oauthbearer.token.endpoint.url": "https://x",
+                "sasl.oauthbearer.jwt.retriever.class": f"{PACKAGE}.FileJwtRetriever",
+            },
+            "must be the address of a file",
+        ),
+        (
+            {
+                "sasl.oauthbearer.token.endpoint.url": "https://x",
+                "sasl.oauthbearer.jwt.retriever.class": f"{PACKAGE}.JwtBearerJwtRetriever",
+            },
+            "cannot run here",
+        ),
+    ],
+)
+def test_classes_that_cannot_run_are_refused_between_nodes(
+    changes: dict[str, str], part: str
+) -> None:
+    own = "listener.name.sasl_plaintext.oauthbearer"
+    named = {name.format(own=own): value for name, value in changes.items()}
+    assert part in refusal(CLUSTER | TOKENS | named)
+
+
+def test_nodes_cannot_sign_in_unsecured_where_tokens_must_be_signed() -> None:
+    assert "sasl.oauthbearer.token.endpoint.url" in refusal(CLUSTER | TOKENS | SIGNED)
 
 
 @pytest.mark.parametrize(

@@ -20,7 +20,7 @@ from ottla.client.settings.common import ClientSettings
 from ottla.client.settings.consumer import ConsumerSettings
 from ottla.client.settings.java_security import security_options
 from ottla.client.settings.producer import ProducerSettings
-from ottla.security.oauth.java_classes import (
+from ottla.security.java_classes import (
     CLIENT_HANDLERS,
     LOGIN_HANDLERS,
     RETRIEVERS,

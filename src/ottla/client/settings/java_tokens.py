@@ -8,7 +8,7 @@ from typing import Any
 
 from ottla.client.errors import BadSetting
 from ottla.config.security.provider_tls import provider_tls
-from ottla.security.oauth.java_classes import FETCHED_LOGIN, UNSECURED_LOGIN
+from ottla.security.java_classes import FETCHED_LOGIN, UNSECURED_LOGIN
 from ottla.security.oauth.options import BadOption, extensions_of
 from ottla.security.oauth.unsecured import UNSECURED_EXTENSION, UnsecuredTokens
 

@@ -8,7 +8,9 @@ from ottla.config.errors import ConfigError, Problem
 from ottla.config.security.listener_keys import ListenerKeys
 from ottla.config.security.oauth import OauthSettings, oauth_settings
 from ottla.config.security.oauth_login import TOKEN_URL, TokenEndpoint, token_endpoint
+from ottla.config.security.sasl_classes import login_problems, server_problems
 from ottla.security.jaas import BadJaas, parse_jaas
+from ottla.security.java_classes import UNSECURED_LOGIN
 from ottla.security.oauth.options import BadOption
 from ottla.security.oauth.unsecured import UnsecuredTokens
 from ottla.security.scram import SCRAM_MECHANISMS
@@ -58,6 +60,9 @@ def sasl_settings(keys: ListenerKeys) -> SaslSettings:
         for name in mechanisms
         if name not in SERVED_MECHANISMS
     ]
+    for name in mechanisms:
+        if name in SERVED_MECHANISMS:
+            problems += server_problems(keys, name)
     if not mechanisms:
         problems.append(Problem(keys.name(enabled), None, "a SASL listener needs a mechanism"))
     users: dict[str, str] = {}
@@ -88,6 +93,8 @@ def login(keys: ListenerKeys, setting: str) -> Login:
     if mechanism not in SERVED_MECHANISMS:
         expected = f"expected one of {', '.join(SERVED_MECHANISMS)}"
         raise ConfigError.of(keys.name(setting), mechanism, expected)
+    if problems := list(login_problems(keys, mechanism)):
+        raise ConfigError(problems)
     if mechanism == OAUTHBEARER:
         return Login(mechanism, tokens=_tokens(keys))
     options = _options(keys, mechanism, 'username="admin" password="its password"')
@@ -111,9 +118,10 @@ def _tokens(keys: ListenerKeys) -> UnsecuredTokens | TokenEndpoint:
         return keys.value_for(OAUTHBEARER, name)
 
     try:
-        if value(TOKEN_URL):
+        handler = keys.of_mechanism(OAUTHBEARER, "sasl.login.callback.handler.class")
+        if value(TOKEN_URL) and handler != UNSECURED_LOGIN:
             return token_endpoint(value, _options(keys, OAUTHBEARER, "", is_needed=False))
-        if value(_JWKS):
+        if value(_JWKS) and handler != UNSECURED_LOGIN:
             expected = (
                 f"{_JWKS} accepts signed tokens only: set it, and the client id and secret with "
                 "which this node gets them"

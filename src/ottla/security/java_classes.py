@@ -1,11 +1,12 @@
-"""Kafka's own Java classes for OAUTHBEARER, which settings may name. What they do is done here;
+"""Kafka's own Java classes for signing in, which settings may name. What they do is done here;
 other classes cannot run."""
 
 from __future__ import annotations
 
 from typing import Final
 
-_PACKAGE: Final = "org.apache.kafka.common.security.oauthbearer"
+_SECURITY: Final = "org.apache.kafka.common.security"
+_PACKAGE: Final = f"{_SECURITY}.oauthbearer"
 UNSECURED_LOGIN: Final = f"{_PACKAGE}.internals.unsecured.OAuthBearerUnsecuredLoginCallbackHandler"
 FETCHED_LOGIN: Final = (
     f"{_PACKAGE}.OAuthBearerLoginCallbackHandler",
@@ -20,11 +21,23 @@ SIGNED_SERVER: Final = (
     f"{_PACKAGE}.secured.OAuthBearerValidatorCallbackHandler",
 )
 SERVER_HANDLERS: Final = (*SIGNED_SERVER, UNSECURED_SERVER)
-CLIENT_HANDLERS: Final = (f"{_PACKAGE}.internals.OAuthBearerSaslClientCallbackHandler",)
+CLIENT_HANDLERS: Final = (
+    f"{_PACKAGE}.internals.OAuthBearerSaslClientCallbackHandler",
+    f"{_SECURITY}.authenticator.SaslClientCallbackHandler",
+)
+PLAIN_SERVER: Final = (f"{_SECURITY}.plain.internals.PlainServerCallbackHandler",)
+SCRAM_SERVER: Final = (f"{_SECURITY}.scram.internals.ScramServerCallbackHandler",)
+PASSWORD_LOGIN: Final = (f"{_SECURITY}.authenticator.AbstractLogin$DefaultLoginCallbackHandler",)
+LOGINS: Final = (
+    f"{_SECURITY}.authenticator.DefaultLogin",
+    f"{_PACKAGE}.internals.OAuthBearerRefreshingLogin",
+)
+FILE_RETRIEVER: Final = f"{_PACKAGE}.FileJwtRetriever"
+CREDENTIALS_RETRIEVER: Final = f"{_PACKAGE}.ClientCredentialsJwtRetriever"
 RETRIEVERS: Final = (
     f"{_PACKAGE}.DefaultJwtRetriever",
-    f"{_PACKAGE}.ClientCredentialsJwtRetriever",
-    f"{_PACKAGE}.FileJwtRetriever",
+    CREDENTIALS_RETRIEVER,
+    FILE_RETRIEVER,
 )
 VALIDATORS: Final = (
     f"{_PACKAGE}.DefaultJwtValidator",

@@ -95,12 +95,11 @@ def _text(value: Value, jaas: Mapping[str, str], name: str, option: str) -> str:
 
 
 def _window(value: Value) -> RefreshWindow:
-    prefix = "sasl.login.refresh"
     return RefreshWindow(
-        _within(value, f"{prefix}.window.factor", 0.5, 1.0),
-        _within(value, f"{prefix}.window.jitter", 0.0, 0.25),
-        int(_within(value, f"{prefix}.min.period.seconds", 0, 900)) * 1000,
-        int(_within(value, f"{prefix}.buffer.seconds", 0, 3600)) * 1000,
+        _within(value, "sasl.login.refresh.window.factor", 0.5, 1.0),
+        _within(value, "sasl.login.refresh.window.jitter", 0.0, 0.25),
+        int(_within(value, "sasl.login.refresh.min.period.seconds", 0, 900)) * 1000,
+        int(_within(value, "sasl.login.refresh.buffer.seconds", 0, 3600)) * 1000,
     )
 
 

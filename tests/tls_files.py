@@ -32,7 +32,9 @@ class Authority:
             *("-subj", f"/CN={name}", "-addext", "keyUsage=critical,keyCertSign"),
         )
 
-    def sign(self, name: str, hosts: str = "", *, password: str | None = None) -> Certificate:
+    def sign(
+        self, name: str, hosts: str = "", *, password: str | None = None, digest: str = "sha256"
+    ) -> Certificate:
         """For `hosts` like "DNS:localhost,IP:127.0.0.1"; the key encrypted if there is a
         password."""
         made = Certificate(self._folder / f"{name}.pem", self._folder / f"{name}.key")
@@ -46,7 +48,7 @@ class Authority:
         extensions.write_text(f"subjectAltName={hosts}\n" if hosts else "keyUsage=digitalSignature")
         _openssl(
             *("x509", "-req", "-in", request, "-CA", self.certificate, "-CAkey", self._key),
-            *("-CAcreateserial", "-days", VALID_DAYS, "-out", made.certificate),
+            *("-CAcreateserial", "-days", VALID_DAYS, f"-{digest}", "-out", made.certificate),
             *("-extfile", extensions),
         )
         return made

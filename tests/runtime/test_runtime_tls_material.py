@@ -87,6 +87,13 @@ def test_what_the_file_lacks_is_said_with_its_name(stores: Stores) -> None:
         assert "wrong" not in message
 
 
+def test_a_weak_certificate_is_refused_with_what_to_do(stores: Stores) -> None:
+    weak = stores.authority.sign("weak", HOSTS, digest="sha1")
+    text = weak.key.read_text() + weak.certificate.read_text()
+    with pytest.raises(BadTlsFile, match=r"too weak.*RSA of 2048 bits.*SHA-256"):
+        load_material(stores.settings(text))
+
+
 def test_an_absent_file_and_a_truststore_without_certificates_are_named(stores: Stores) -> None:
     text = stores.key + stores.chain
     absent = Pem(LOCATION, path="/nowhere/own.pem")

@@ -215,7 +215,10 @@ def _why_unusable(error: OSError, settings: TlsSettings, pem: Pem) -> str:
             "certificate must come first, then those that signed it"
         )
     if reason == "EE_KEY_TOO_SMALL" or reason.endswith(("TOO_WEAK", "TOO_SMALL")):
-        return f"{pem}: OpenSSL refuses the certificate as too weak: make one with a longer key"
+        return (
+            f"{pem}: OpenSSL refuses the certificate as too weak: make one whose key is at least "
+            "RSA of 2048 bits or EC of 256, and which is signed with SHA-256 or better"
+        )
     if settings.key_password:
         return (
             f"{pem}: the private key cannot be read; does {settings.key_password_setting} have its "

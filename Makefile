@@ -11,7 +11,7 @@ COMPILE := $(BIN)/uv pip compile --quiet --universal --generate-hashes --no-emit
 COMPILED := setup.py $(wildcard src/ottla/records/native/*.pyx src/ottla/records/native/*.pxd)
 
 .DEFAULT_GOAL := help
-.PHONY: help run setup setup-spark demo test test-spark check format reference bench sim soak soak-cluster attack soak-spark txn-diff wheel lock clean
+.PHONY: help run setup setup-spark demo test test-spark check format reference bench sim soak soak-cluster attack attack-secured soak-spark txn-diff wheel lock clean
 
 help:  ## print the targets
 	@awk -F ':.*## ' '/^[a-z-]+:.*## / { printf "make %-14s %s\n", $$1, $$2 }' $(MAKEFILE_LIST)
@@ -70,6 +70,10 @@ txn-diff: $(DEV_READY)  ## transaction loops on three nodes of Kafka and of Ottl
 attack: $(DEV_READY)  ## hostile clients beside a normal one, whose p99 is measured: MINUTES=... on one node and on three
 	$(BIN)/python tests/faults/attacks.py --minutes $(or $(MINUTES),10) --nodes 1 $(ARGS)
 	$(BIN)/python tests/faults/attacks.py --minutes $(or $(MINUTES),10) --nodes 3 $(ARGS)
+
+attack-secured: $(DEV_READY)  ## the same with 1,000 refused attempts a second on a secured broker: sign-ins, handshakes, requests
+	$(BIN)/python tests/faults/attacks_secured.py --minutes $(or $(MINUTES),2) --nodes 1 $(ARGS)
+	$(BIN)/python tests/faults/attacks_secured.py --minutes $(or $(MINUTES),2) --nodes 3 $(ARGS)
 
 soak-spark: $(DEV_READY)  ## the Spark sink exactly once, crashed at each step: ROUNDS=... crashes, SEED=...
 	$(BIN)/python tests/spark/sink_crashes.py --crashes $(or $(ROUNDS),40) $(if $(SEED),--seed $(SEED))

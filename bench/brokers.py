@@ -71,6 +71,10 @@ class Broker:
         """Return the port, as soon as the process has announced it."""
         return self.port
 
+    def answers(self, port: int) -> bool:
+        """Return whether it serves clients at this port."""
+        return answers(port)
+
     # Starting and stopping.
 
     def start(self) -> Broker:
@@ -100,7 +104,7 @@ class Broker:
                 self._process = None
                 raise BrokerFailed(f"{self.name} ended with {code} on start:\n{self.tail()}")
             port = self.find_port()
-            if port and answers(port):
+            if port and self.answers(port):
                 self.port = port
                 return
             time.sleep(0.005)

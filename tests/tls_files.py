@@ -4,8 +4,17 @@ from __future__ import annotations
 
 import ssl
 import subprocess
+from collections.abc import Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
+from typing import TypeAlias
+
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
+
+Days: TypeAlias = float
 
 PASSWORD = "open sesame"
 VALID_DAYS = "2"
@@ -32,6 +41,11 @@ class Authority:
             *("-subj", f"/CN={name}", "-addext", "keyUsage=critical,keyCertSign"),
         )
 
+    @property
+    def itself(self) -> Certificate:
+        """Return its own certificate, which it signed itself."""
+        return Certificate(self.certificate, self._key)
+
     def sign(
         self, name: str, hosts: str = "", *, password: str | None = None, digest: str = "sha256"
     ) -> Certificate:
@@ -50,6 +64,28 @@ class Authority:
             *("x509", "-req", "-in", request, "-CA", self.certificate, "-CAkey", self._key),
             *("-CAcreateserial", "-days", VALID_DAYS, f"-{digest}", "-out", made.certificate),
             *("-extfile", extensions),
+        )
+        return made
+
+    def sign_between(self, name: str, hosts: Sequence[str], begin: Days, end: Days) -> Certificate:
+        """Sign a certificate that is valid from so many days from now to so many."""
+        signer = serialization.load_pem_private_key(self._key.read_bytes(), None)
+        assert isinstance(signer, ec.EllipticCurvePrivateKey)
+        own = x509.load_pem_x509_certificate(self.certificate.read_bytes())
+        key, now = ec.generate_private_key(ec.SECP256R1()), datetime.now(UTC)
+        builder = x509.CertificateBuilder(
+            own.subject,
+            x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, name)]),
+            key.public_key(),
+            x509.random_serial_number(),
+            now + timedelta(days=begin),
+            now + timedelta(days=end),
+        ).add_extension(x509.SubjectAlternativeName(map(x509.DNSName, hosts)), critical=False)
+        made = Certificate(self._folder / f"{name}.pem", self._folder / f"{name}.key")
+        pem = serialization.Encoding.PEM
+        made.certificate.write_bytes(builder.sign(signer, hashes.SHA256()).public_bytes(pem))
+        made.key.write_bytes(
+            key.private_bytes(pem, serialization.PrivateFormat.PKCS8, serialization.NoEncryption())
         )
         return made
 

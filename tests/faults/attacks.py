@@ -314,10 +314,10 @@ ATTACKS: dict[str, Attack] = {
 class NormalClient(threading.Thread):
     """Produces a record with acks=all and reads it, a hundred times a second at most."""
 
-    def __init__(self, port: int) -> None:
+    def __init__(self, connect: Callable[[], wire.Peer]) -> None:
         super().__init__(daemon=True)
         self.trouble: list[str] = []
-        self._port = port
+        self._connect = connect
         self._done = threading.Event()
         self._phase = ""
         self._latencies: dict[str, list[float]] = {}
@@ -325,10 +325,7 @@ class NormalClient(threading.Thread):
     def run(self) -> None:
         while not self._done.is_set():
             try:
-                with (
-                    wire.Peer(self._port, PATIENCE_S) as writer,
-                    wire.Peer(self._port, PATIENCE_S) as reader,
-                ):
+                with self._connect() as writer, self._connect() as reader:
                     while not self._done.wait(PAUSE_S):
                         self._round(writer, reader)
             except (OSError, AssertionError) as error:
@@ -413,9 +410,9 @@ class Outcome:
         return max(after / before - 1 for before, _, after in self.memory)
 
     def report(self) -> str:
-        lines = [_line("without attack", self.calm)]
-        lines += [_line(name, values) for name, values in self.by_attack.items()]
-        lines.append(_line("all attacks", self.attacked))
+        lines = [line("without attack", self.calm)]
+        lines += [line(name, values) for name, values in self.by_attack.items()]
+        lines.append(line("all attacks", self.attacked))
         for number, (before, peak, after) in enumerate(self.memory, 1):
             rounds = " ".join(f"{node[number - 1] / 2**20:.1f}" for node in self.rounds)
             lines.append(
@@ -429,7 +426,7 @@ class Outcome:
         return "\n".join(lines)
 
 
-def _line(name: str, values: list[float]) -> str:
+def line(name: str, values: list[float]) -> str:
     p50, p99 = quantile(values, 0.5) * 1000, quantile(values, 0.99) * 1000
     worst = values[-1] * 1000 if values else float("nan")
     return (
@@ -452,8 +449,8 @@ def run(
     broker = OttlaNodes(folder, nodes)
     broker.start()
     try:
-        ports = _prepare(broker, nodes)
-        client = NormalClient(ports[0])
+        ports = prepare(AdminClient({"bootstrap.servers": broker.address}), nodes)
+        client = NormalClient(lambda: wire.Peer(ports[0], PATIENCE_S))
         client.enter("warm-up")
         client.start()
         _warm_up(broker, ports)
@@ -478,9 +475,8 @@ def run(
         broker.stop()
 
 
-def _prepare(broker: Broker, nodes: int) -> list[int]:
+def prepare(admin: AdminClient, nodes: int) -> list[int]:
     """Topics; the ports of all nodes, first that of the leader of the normal client's topic."""
-    admin = AdminClient({"bootstrap.servers": broker.address})
     copies = min(nodes, 3)
     small = {"flush.messages": "1", "retention.bytes": "20000000", "segment.bytes": "10000000"}
     for topic in (NewTopic(TOPIC, 1, copies), NewTopic(VICTIM, 20, copies, config=small)):
@@ -551,7 +547,7 @@ def _attack_in_turn(
         client.enter(name)
         _attack(name, port, slot_s)
         memory = " ".join(f"{memory_bytes(pid) >> 20}" for pid in pids)
-        say(f"{_line(name, client.latencies(name))}   memory {memory} MB")
+        say(f"{line(name, client.latencies(name))}   memory {memory} MB")
         if len(phases) % len(names) == 0:
             client.enter("afterwards")
             time.sleep(settle_s)
@@ -560,8 +556,8 @@ def _attack_in_turn(
 
 
 def _attack(name: str, port: int, slot_s: float) -> None:
-    line = [sys.executable, __file__, "--child", name, "--port", str(port)]
-    child = subprocess.Popen([*line, "--seconds", str(slot_s)], preexec_fn=_be_nice)
+    command = [sys.executable, __file__, "--child", name, "--port", str(port)]
+    child = subprocess.Popen([*command, "--seconds", str(slot_s)], preexec_fn=_be_nice)
     try:
         child.wait(slot_s + 2 * PATIENCE_S)
     except subprocess.TimeoutExpired:

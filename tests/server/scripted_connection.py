@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import logging
 import struct
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -10,6 +11,7 @@ from ottla.broker.quotas.client_quotas import ClientQuotas
 from ottla.broker.quotas.settings import QuotaWindows
 from ottla.broker.server.caller import Caller
 from ottla.broker.server.connections.connection import Connection
+from ottla.broker.server.connections.failure_log import FailureLog
 from ottla.broker.server.contract import BROKERS
 from ottla.buffers import Buffer
 from ottla.protocol.errors import KafkaError, MalformedMessage
@@ -144,6 +146,7 @@ class FakeServer:
         self.quotas = ClientQuotas(QuotaWindows(11, 1), self.now)
         self.kind = BROKERS
         self.timers: list[Timer] = []
+        self.broken_log = self.unserved_log = FailureLog(self, "broken", logging.WARNING)  # type: ignore[arg-type]
 
     def quotas_of(self, kind: str) -> ClientQuotas:
         return self.quotas

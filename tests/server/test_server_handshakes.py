@@ -175,6 +175,67 @@ def test_a_client_that_is_refused_or_refuses_is_named_with_the_reason(
     assert "does not accept the certificate of this node" in distrust_said
 
 
+def test_clients_with_certificates_of_no_value_are_refused_with_the_reason(
+    files: TlsFolder, caplog: pytest.LogCaptureFixture
+) -> None:
+    """One that is withdrawn is one whose authority is no longer in the truststore: a stranger's."""
+    authority = files.authority
+    hosts = ["client"]
+    expected = {
+        "expired": (authority.sign_between("expired", hosts, -2, -1), "expired"),
+        "early": (authority.sign_between("early", hosts, 1, 2), "not yet valid"),
+        "own": (Authority(files.folder / "own", "own").itself, "self-signed"),
+    }
+    said_of: dict[str, str] = {}
+
+    async def main(runtime: OsRuntime) -> None:
+        async with open_gate(runtime, files, "required") as gate:
+            for number, (name, (made, _)) in enumerate(expected.items(), 1):
+                context = files.client_context()
+                context.load_cert_chain(made.certificate, made.key)
+                with contextlib.suppress(OSError):
+                    (await gate.client(context)).close()
+                await eventually(lambda count=number: gate.failed == count)  # type: ignore[misc]
+                said_of[name] = reasons(caplog)[-1]
+
+    with caplog.at_level(logging.INFO, "ottla.network"):
+        run(main)
+    for name, (_, reason) in expected.items():
+        assert "certificate is not accepted" in said_of[name]
+        assert reason in said_of[name]
+
+
+def test_clients_that_offer_only_what_is_weak_are_refused_with_the_reason(
+    files: TlsFolder, caplog: pytest.LogCaptureFixture
+) -> None:
+    weak = files.client_context()
+    weak.maximum_version = ssl.TLSVersion.TLSv1_2
+    weak.set_ciphers("NULL-SHA256:ECDHE-ECDSA-NULL-SHA:@SECLEVEL=0")
+    sslv2 = bytes.fromhex("802e 0100 0200 1500 0000 10 0700c0 030080 010080 060040") + bytes(26)
+    sslv3 = (
+        bytes.fromhex("16 0300 002d 01 000029 0300")
+        + bytes(32)
+        + bytes.fromhex("00 0002 000a 0100")
+    )
+
+    async def main(runtime: OsRuntime) -> None:
+        async with open_gate(runtime, files) as gate:
+            with pytest.raises(ssl.SSLError):
+                await gate.client(weak)
+            for number, hello in enumerate((sslv2, sslv3), 2):
+                with gate.silent() as peer:
+                    peer.sendall(hello)
+                    await eventually(lambda count=number: gate.failed == count)  # type: ignore[misc]
+            assert not gate.secured
+
+    with caplog.at_level(logging.INFO, "ottla.network"):
+        run(main)
+    weak_said, *old_said = reasons(caplog)
+    assert "knows no cipher suite of ssl.cipher.suites" in weak_said
+    for said in old_said:
+        assert "knows no version of TLS of ssl.enabled.protocols" in said
+
+
 def test_the_oldest_of_too_many_unfinished_handshakes_makes_room(
     files: TlsFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -87,8 +87,11 @@ def test_a_refused_token_is_told_in_json_and_ends_with_the_clients_answer() -> N
     bad = f"n,,\x01auth=Bearer {unsecured(**CLAIMS)}\x01\x01".encode()
     assert exchange.evaluate(bad) == b'{"status":"insufficient_scope", "scope":"[read]"}'
     assert not exchange.is_complete
-    with pytest.raises(Refused, match="insufficient_scope"):
-        exchange.evaluate(b"\x01")
+    good = f"n,,\x01auth=Bearer {unsecured(**CLAIMS, scope='read')}\x01\x01".encode()
+    for answer in (b"\x01", bad, good):  # whoever tries several has to wait in between
+        with pytest.raises(Refused, match="insufficient_scope"):
+            exchange.evaluate(answer)
+    assert not exchange.is_complete
 
 
 @given(st.binary(max_size=100) | st.text(alphabet="n,a=\x01uthBer .").map(str.encode))

@@ -13,6 +13,7 @@ from ottla.broker.metadata.security_image import ScramCredential, ScramUser
 from ottla.broker.server.sign_in.mechanisms import InvalidCredentials, Refused
 from ottla.broker.server.sign_in.scram import ScramServer, ScramUsers
 from ottla.broker.server.sign_in.token_credentials import TokenSignIn
+from ottla.network import scram as network_scram
 from ottla.network.scram import ScramClient
 from ottla.security.scram import SCRAM_MECHANISMS, ScramHash
 
@@ -192,6 +193,18 @@ def test_a_changed_final_message_is_refused(lie: Callable[[bytes], bytes]) -> No
 def test_a_first_message_in_another_format_is_refused(first: bytes) -> None:
     with pytest.raises(InvalidCredentials):
         server().evaluate(first)
+
+
+@pytest.mark.parametrize("binding", ["y,,", "p=tls-unique,,", "n,a=bob,", ""])
+def test_a_client_that_signs_another_channel_binding_is_refused(
+    binding: str, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """It knows the password: somebody between it and the broker may have changed its messages."""
+    client, exchange = ScramClient(SHA_256, "alice", "right", "c"), server()
+    first = exchange.evaluate(client.first())
+    monkeypatch.setattr(network_scram, "NO_CHANNEL_BINDING", binding)
+    with pytest.raises(InvalidCredentials, match="channel binding"):
+        exchange.evaluate(client.final(first))
 
 
 def test_extensions_are_passed_over() -> None:

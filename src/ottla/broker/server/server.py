@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import itertools
+import logging
 from collections import deque
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
@@ -12,6 +13,7 @@ from ottla.broker.quotas.settings import QuotaWindows
 from ottla.broker.server.caller import NO_CONNECTION, PLAINTEXT, Caller
 from ottla.broker.server.connections.connection import Connection
 from ottla.broker.server.connections.entry import Entry
+from ottla.broker.server.connections.failure_log import FailureLog
 from ottla.broker.server.connections.limits import ConnectionLimits, total_within
 from ottla.broker.server.connections.meter import log_throttled
 from ottla.broker.server.contract import BROKERS, CONTROLLERS
@@ -108,6 +110,15 @@ class Server:
         self._busy: deque[Connection] = deque()
         self._busy_is_scheduled = False
         self._accept_paused = False
+        self._refusals = FailureLog(runtime, "refusing a connection", logging.WARNING)
+        self.broken_log = FailureLog(
+            runtime, "closing a connection that broke the protocol", logging.WARNING
+        )
+        self.unserved_log = FailureLog(
+            runtime,
+            "closing a connection that asked for an API that is not served",
+            logging.WARNING,
+        )
         self.entry = Entry(runtime, config, self._resume_listeners)
         """The rates at which listeners of clients let connections in."""
         self._idle_timer: Timer | None = None
@@ -194,7 +205,7 @@ class Server:
         """Serve a client, unless there are too many."""
         refusal = self.limits.admit(socket.peer[0])
         if refusal is not None:
-            log.warning("refusing a connection", peer=socket.peer, reason=refusal)
+            self._refusals.add(refusal, peer=socket.peer)
             socket.close()
             return
         self._begin(socket, entrance)
@@ -234,7 +245,7 @@ class Server:
         try:
             principal = tls.principal_of(socket)
         except NoPrincipal as error:
-            log.info("refusing a client", peer=socket.peer, listener=tls.name, reason=str(error))
+            self._refusals.add(str(error), peer=socket.peer, listener=tls.name)
             socket.close()
             self._left(entrance.kind, socket.peer[0])
             return

@@ -457,19 +457,11 @@ class Connection:
         return route.error_response(error)
 
     def refuse(self, error: BadFrame | NotServed) -> None:
-        reason = str(error)
-        if isinstance(error, NotServed):
-            # Not the client's fault: Kafka may serve this API. Like Kafka, give no answer.
-            log.warning(
-                "closing a connection that asked for an API that is not served",
-                api=error.name,
-                version=error.version,
-                peer=self.peer,
-            )
-        else:
-            log.warning(
-                "closing a connection that broke the protocol", peer=self.peer, reason=reason
-            )
+        reason, server = str(error), self._server
+        # An API that is not served is not the client's fault: Kafka may serve it. Like Kafka, give
+        # no answer.
+        logs = server.unserved_log if isinstance(error, NotServed) else server.broken_log
+        logs.add(reason, peer=self.peer)
         self.close(reason)
 
     def close(self, reason: str) -> None:

@@ -1,7 +1,8 @@
-"""Logs of connections that failed before their first request, at a bounded rate."""
+"""Logs of connections that failed or were refused, at a bounded rate."""
 
 from __future__ import annotations
 
+import logging
 from typing import TYPE_CHECKING, Any, Final
 
 from ottla.logs import get_logger
@@ -17,9 +18,10 @@ FAILURES_LOGGED_PER_S_MAX: Final = 10
 class FailureLog:
     """Logs failures, at most so many per second: a flood must not fill the disk."""
 
-    def __init__(self, runtime: Runtime, event: str) -> None:
+    def __init__(self, runtime: Runtime, event: str, level: int = logging.INFO) -> None:
         self._runtime = runtime
         self._event = event
+        self._write = log.warning if level == logging.WARNING else log.info
         self._second = 0
         self._logged = 0
         self._omitted = 0
@@ -34,4 +36,4 @@ class FailureLog:
         self._logged += 1
         omitted, self._omitted = self._omitted, 0
         more = {"not_logged_before": omitted} if omitted else {}
-        log.info(self._event, **fields, reason=reason, **more)
+        self._write(self._event, **fields, reason=reason, **more)

@@ -25,6 +25,8 @@ HANDSHAKES_MAX: Final = 1_000
 
 # What OpenSSL says (in lower case) if the client refuses the certificate of this node.
 _REFUSED_BY_CLIENT: Final = ("alert unknown ca", "alert certificate", "alert bad certificate")
+_OLD: Final = ("unsupported protocol", "unknown protocol", "version too low")
+_NO_CIPHER: Final = "no shared cipher"
 _NO_CERTIFICATE: Final = "peer did not return a certificate"
 
 
@@ -162,6 +164,10 @@ def _explained(error: OSError) -> str:
     if isinstance(error, TlsError):
         if _NO_CERTIFICATE in text:
             return "the client shows no certificate, and ssl.client.auth is required"
+        if text in _OLD:
+            return f"the client knows no version of TLS of ssl.enabled.protocols: {text}"
+        if _NO_CIPHER in text:
+            return f"the client knows no cipher suite of ssl.cipher.suites: {text}"
         if any(alert in text for alert in _REFUSED_BY_CLIENT):
             return f"the client does not accept the certificate of this node: {text}"
     return text

@@ -37,6 +37,8 @@ MESSAGE_BYTES_MAX: Final = 16 * 1024
 NONCE_BYTES: Final = 24
 LOOKS_MAX: Final = 20
 _SALT_BYTES: Final = 16
+NO_CHANNEL_BINDING: Final = "n,,"
+"""What Java's client repeats in its final message, whatever its first began with."""
 _BASE36: Final = b"0123456789abcdefghijklmnopqrstuvwxyz"
 
 
@@ -126,6 +128,7 @@ class ScramServer:
         self._nonce = nonce
         self._find_token = find_token
         self._owner: str | None = None
+        self._gs2 = ""
         self._first_bare = b""
         self._server_first = b""
         self._credential: ScramCredential | None = None
@@ -162,6 +165,7 @@ class ScramServer:
             )
         self._credential = credential
         self._nonce = match["nonce"] + self._nonce
+        self._gs2 = match["gs2"]
         self._first_bare = match["bare"].encode("latin-1")
         salt = b64encode(credential.salt).decode()
         self._server_first = f"r={self._nonce},s={salt},i={credential.iterations}".encode()
@@ -187,6 +191,8 @@ class ScramServer:
                 # Kafka refuses it since 3.8; the name of the culprit saves an hour.
                 told += " librdkafka before 2.6.1 sends its nonce twice: update the client"
             raise InvalidCredentials(told)
+        if b64decode(match["channel"]).decode("latin-1") not in (self._gs2, NO_CHANNEL_BINDING):
+            raise InvalidCredentials("Invalid channel binding in the final client message")
         scram = self._scram
         without_proof = match["without_proof"].encode("latin-1")
         signed = b",".join((self._first_bare, self._server_first, without_proof))

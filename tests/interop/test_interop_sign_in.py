@@ -6,7 +6,7 @@ import asyncio
 import json
 import struct
 import time
-from base64 import urlsafe_b64encode
+from base64 import b64encode, urlsafe_b64encode
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -18,7 +18,12 @@ import ottla as ottla_clients
 from ottla.client.admin.users import ScramMechanism, ScramUpsertion
 from ottla.network.scram import ScramClient
 from ottla.protocol.codec import decoder, encoder
+from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.api_versions import ApiVersionsRequest
+from ottla.protocol.messages.create_delegation_token import (
+    CreateDelegationTokenRequest,
+    CreateDelegationTokenResponse,
+)
 from ottla.protocol.messages.describe_cluster import DescribeClusterRequest
 from ottla.protocol.messages.metadata import MetadataRequest
 from ottla.protocol.messages.sasl_authenticate import (
@@ -51,6 +56,7 @@ OPTIONS = {
     "listener.name.sasl_plaintext.scram-sha-512.sasl.jaas.config": SCRAM,
     "listener.name.sasl_plaintext.scram-sha-512.connections.max.reauth.ms": str(REAUTH_MS),
     "sasl.server.max.receive.size": "5000",
+    "delegation.token.secret.key": "key",
 }
 QUIET_S = 1.5
 """A broker that says nothing for so long waits for more."""
@@ -284,12 +290,15 @@ def scram(
     password: str,
     mechanism: str = "SCRAM-SHA-256",
     lie: Callable[[bytes], bytes] = lambda final: final,
+    *,
+    by_token: bool = False,
 ) -> Script:
     """A whole exchange; its tokens, which are random, are checked and left out."""
 
     def exchange(talk: Talk) -> None:
         handshake(mechanism)(talk)
-        client = ScramClient(SCRAM_MECHANISMS[mechanism], user, password, "ours")
+        kind = SCRAM_MECHANISMS[mechanism]
+        client = ScramClient(kind, user, password, "ours", by_token=by_token)
         message = client.first()
         for reply in (lambda told: lie(client.final(told)), client.check):
             told = decoded(talk.ask(SaslAuthenticateRequest(auth_bytes=message), 2))
@@ -411,3 +420,47 @@ def test_both_answer_the_same_and_close_alike(both: Both, name: str) -> None:
 
     kafka, ottla = compare(both, script)
     assert ottla == kafka
+
+
+def by_password_and_token(port: int) -> list[Any]:
+    """Sign in with a password, then on the same connection with tokens and the password again;
+    return what each gave, and whether a token could then be made."""
+    said: list[Any] = []
+    talk = Talk(port)
+    other = Talk(port)
+
+    def make(talk: Talk) -> CreateDelegationTokenResponse:
+        answer = talk.ask(CreateDelegationTokenRequest(max_lifetime_ms=-1), 3)
+        assert answer is not None
+        made: CreateDelegationTokenResponse = decoder(CreateDelegationTokenResponse, 3)(answer, 5)[
+            0
+        ]
+        talk.answers.pop()
+        return made
+
+    def sign_in(talk: Talk, *who: str, by_token: bool = False) -> None:
+        time.sleep(1.1)  # both refuse to begin again within a second
+        scram(*who, SHA_512, by_token=by_token)(talk)
+
+    scram("alice", "alice-scram", SHA_512)(talk)
+    scram("bob", "bob-scram", SHA_512)(other)
+    tokens = []
+    for one in (talk, other):
+        made = make(one)
+        said.append(ErrorCode(made.error_code).name)
+        tokens.append((made.token_id, b64encode(made.hmac).decode()))
+    mine, theirs = tokens
+    sign_in(talk, *mine, by_token=True)
+    said.append(ErrorCode(make(talk).error_code).name)
+    sign_in(talk, "alice", "alice-scram")
+    said.append(ErrorCode(make(talk).error_code).name)
+    sign_in(talk, *theirs, by_token=True)
+    said += talk.answers
+    return said
+
+
+def test_tokens_and_passwords_of_one_user_follow_each_other_alike(both: Both) -> None:
+    kafka, ours = map(by_password_and_token, both)
+    assert ours == kafka
+    assert kafka[:4] == ["NONE", "NONE", "DELEGATION_TOKEN_REQUEST_NOT_ALLOWED", "NONE"]
+    assert b"Cannot change principals" in kafka[-1]

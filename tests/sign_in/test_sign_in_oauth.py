@@ -253,3 +253,68 @@ def test_a_new_key_of_the_provider_is_found(broker: SaslBroker, keys: Path) -> N
     while outcome(broker, later)[0]:
         assert time.monotonic() < deadline
         time.sleep(0.2)
+
+
+def first(token: str) -> bytes:
+    return f"n,,\x01auth=Bearer {token}\x01\x01".encode()
+
+
+def sign_in(wire: SaslWire, token: str) -> int:
+    """Return how long the session lasts."""
+    assert wire.handshake("OAUTHBEARER").error_code == 0
+    answer = wire.authenticate(first(token))
+    assert (answer.error_code, answer.auth_bytes) == (0, b"")
+    return answer.session_lifetime_ms
+
+
+def test_a_session_ends_with_its_token_and_goes_on_with_the_next(broker: SaslBroker) -> None:
+    now = time.time()
+    stays, ends = SaslWire(broker.ports["SASL_PLAINTEXT"]), SaslWire(broker.ports["SASL_PLAINTEXT"])
+    for wire in (stays, ends):
+        assert 0 < sign_in(wire, signed(iat=now, exp=now + 2)) <= 2000
+        wire.ask_versions()
+    time.sleep(1.2)  # a client may sign in again after a second
+    assert sign_in(stays, signed(iat=now, exp=now + 60)) > 50_000
+    time.sleep(1.5)
+    stays.ask_versions()
+    ends.send(ApiVersionsRequest(client_software_name="w", client_software_version="1"), 3)
+    assert ends.is_closed()
+    # Within the skew of the clocks an expired token still opens a session, which ends at once.
+    again = SaslWire(broker.ports["SASL_PLAINTEXT"])
+    assert sign_in(again, signed(iat=now, exp=now + 2)) == 0
+    again.send(ApiVersionsRequest(client_software_name="w", client_software_version="1"), 3)
+    assert again.is_closed()
+    for wire in (stays, ends, again):
+        wire.close()
+
+
+def test_a_token_of_another_user_or_a_forged_one_ends_the_session(broker: SaslBroker) -> None:
+    for token, told in (
+        (signed(sub="bob"), "Cannot change principals during re-authentication from User.alice"),
+        (signed(LATER), '{"status":"invalid_token"}'),
+    ):
+        wire = SaslWire(broker.ports["SASL_PLAINTEXT"])
+        sign_in(wire, signed())
+        assert wire.handshake("OAUTHBEARER").error_code == 0
+        answer = wire.authenticate(first(token))
+        if answer.auth_bytes:
+            answer = wire.authenticate(b"\x01")
+        assert answer.error_code == ErrorCode.SASL_AUTHENTICATION_FAILED
+        assert told in (answer.error_message or "")
+        assert wire.is_closed()
+        wire.close()
+
+
+def test_huge_tokens_are_refused_before_they_are_read(broker: SaslBroker) -> None:
+    huge = signed(padding="x" * 70_000)
+    wire = SaslWire(broker.ports["SASL_PLAINTEXT"])
+    assert wire.handshake("OAUTHBEARER").error_code == 0
+    answer = wire.authenticate(first(huge))
+    assert answer.error_code == ErrorCode.SASL_AUTHENTICATION_FAILED
+    assert wire.is_closed()
+    wire.close()
+    wire = SaslWire(broker.ports["SASL_PLAINTEXT"])
+    assert wire.handshake("OAUTHBEARER").error_code == 0
+    wire.send_bytes((600_000).to_bytes(4, "big"))  # over sasl.server.max.receive.size
+    assert wire.is_closed()
+    wire.close()

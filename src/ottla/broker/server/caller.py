@@ -68,3 +68,17 @@ class Caller:
         the broker, which has checked that of the way from the client."""
         self.software = UNKNOWN_SOFTWARE
         """Set by ApiVersions, which most clients send first."""
+
+    def as_principal(self, principal: KafkaPrincipal) -> Caller:
+        """Return the caller that this client becomes when it signs in, or does so again."""
+        caller = Caller(
+            principal,
+            (self.host, self.port),
+            self.listener_name,
+            security_protocol=self.security_protocol,
+            connection_id=self.connection_id,
+            is_this_node=self.is_this_node,
+            is_forwarded=self.is_forwarded,
+        )
+        caller.software = self.software
+        return caller

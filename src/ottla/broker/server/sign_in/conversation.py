@@ -204,7 +204,8 @@ class Conversation:
 
 
 def _check_unchanged(before: KafkaPrincipal, now: KafkaPrincipal) -> None:
-    if before != now:
+    """A token may follow the password of its owner, and the other way round."""
+    if (before.type, before.name) != (now.type, now.name):
         raise Refused(
             "Cannot change principals during re-authentication from "
             f"{before.type}.{before.name}: {now.type}.{now.name}"

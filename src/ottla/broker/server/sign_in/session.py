@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from ottla.broker.server.sign_in.conversation import SignedIn
     from ottla.broker.server.sign_in.sign_ins import ListenerSasl, SignIns
     from ottla.runtime.runtime import Timer
+    from ottla.security.principal import KafkaPrincipal
 
 log = get_logger("ottla.network")
 
@@ -153,6 +154,13 @@ class Session:
             self._conversation = None
             self.routes.clear()
             self._renew(conversation.result)
+            self._change_caller(conversation.result.principal)
+
+    def _change_caller(self, principal: KafkaPrincipal) -> None:
+        """The user stays the same, but a token may have followed a password."""
+        connection = self._connection
+        if connection is not None and connection.caller.principal != principal:
+            connection.caller = connection.caller.as_principal(principal)
 
     def _refused(
         self, conversation: Conversation, context: NodeContext, request: Any, error: SignInFailed

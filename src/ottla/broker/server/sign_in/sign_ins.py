@@ -352,16 +352,7 @@ class SignIn:
     def _finish(self, socket: Socket, result: SignedIn) -> None:
         self._end()
         socket.on_readable(None)
-        was = self._caller
-        caller = Caller(
-            result.principal,
-            (was.host, was.port),
-            was.listener_name,
-            security_protocol=was.security_protocol,
-            connection_id=was.connection_id,
-        )
-        caller.software = was.software
-        self._finished(socket, caller, result)
+        self._finished(socket, self._caller.as_principal(result.principal), result)
 
     def _fail(self, error: SignInFailed) -> None:
         """End a sign-in that the client got wrong."""

@@ -132,9 +132,29 @@ BROKER_ONLY = frozenset({BROKERS})
 CONTROLLER_ONLY = frozenset({CONTROLLERS})
 
 
+REFUSALS = {code for code in ErrorCode if code.name.endswith("AUTHORIZATION_FAILED")}
+
+
 def codes_in(response: Struct) -> set[ErrorCode]:
     """Return all error codes of a response, at whatever depth, but for NONE."""
     return {ErrorCode.of(code) for code in _codes(response) if code}
+
+
+def texts_in(response: Struct) -> set[str]:
+    """Return the texts of refusals, as clients show them: that of the code if there is no other."""
+    named = {declared.name for declared in response.FIELDS}
+    texts = set()
+    if {"error_code", "error_message"} <= named and response.error_code in REFUSALS:  # type: ignore[attr-defined]
+        text = response.error_message  # type: ignore[attr-defined]
+        if not text or text.startswith("Request Request("):  # how Kafka prints its own objects
+            text = ErrorCode.of(response.error_code).message  # type: ignore[attr-defined]
+        texts.add(text)
+    for declared in response.FIELDS:
+        value = getattr(response, declared.name)
+        for element in value if isinstance(value, list) else [value]:
+            if isinstance(element, Struct):
+                texts |= texts_in(element)
+    return texts
 
 
 def _codes(message: Struct) -> Iterator[int]:

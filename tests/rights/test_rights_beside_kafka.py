@@ -17,7 +17,7 @@ import pytest
 from bench.brokers import HOST, free_port
 from bench.cluster_nodes import KafkaNode, OttlaNode, start_together
 from rights_of_all import SAMPLES
-from rights_samples import EXISTING, Grant, Sample, codes_in
+from rights_samples import EXISTING, Grant, Sample, codes_in, texts_in
 
 from broker_wire import Wire, until_served
 from ottla.broker.server.contract import BROKERS, CONTROLLERS
@@ -186,15 +186,16 @@ class Guarded:
         finally:
             wire.close()
 
-    def said(self, sample: Sample, kind: str) -> list[tuple[set[ErrorCode], bool]]:
-        """Return, for each asker, the codes of the answer and whether something was shown."""
+    def said(self, sample: Sample, kind: str) -> list[tuple[set[ErrorCode], set[str], bool]]:
+        """Return, for each asker, the codes of the answer, what clients say about a lack of rights,
+        and whether something was shown."""
         self.create(*sample.topics)
         sample.prepare(self)
         request = sample.request(self)
         told = []
         for asker in askers(sample):
             answer = self.ask_as(asker, kind, request, sample.asked_version)
-            told.append((codes_in(answer), bool(sample.shown(answer))))
+            told.append((codes_in(answer), texts_in(answer), bool(sample.shown(answer))))
         return told
 
 
@@ -251,5 +252,5 @@ def test_a_request_is_refused_and_allowed_as_by_kafka(
 ) -> None:
     kafka, ottla = (broker.said(sample, kind) for broker in both)
     assert ottla == kafka
-    codes, _ = kafka[-1]
+    codes, _, _ = kafka[-1]
     assert codes == ({sample.allowed} if sample.allowed else set()), "the sample is wrong"

@@ -78,9 +78,9 @@ class ErrorCode(IntEnum):
     INVALID_SESSION_TIMEOUT = 26, "The session timeout is outside the limits of the broker."
     REBALANCE_IN_PROGRESS = 27, "The group is rebalancing; join again."
     INVALID_COMMIT_OFFSET_SIZE = 28, "The offset commit is too large to be stored."
-    TOPIC_AUTHORIZATION_FAILED = 29, "Access to the topic was denied."
-    GROUP_AUTHORIZATION_FAILED = 30, "Access to the group was denied."
-    CLUSTER_AUTHORIZATION_FAILED = 31, "Access to the cluster was denied."
+    TOPIC_AUTHORIZATION_FAILED = 29, "Topic authorization failed."
+    GROUP_AUTHORIZATION_FAILED = 30, "Group authorization failed."
+    CLUSTER_AUTHORIZATION_FAILED = 31, "Cluster authorization failed."
     INVALID_TIMESTAMP = 32, "The timestamp of the record is outside the accepted range."
     UNSUPPORTED_SASL_MECHANISM = 33, "The broker does not offer that SASL mechanism."
     ILLEGAL_SASL_STATE = 34, "The request does not fit the state of the SASL exchange."
@@ -112,8 +112,8 @@ class ErrorCode(IntEnum):
         52,
         "A newer transaction coordinator has taken over this producer.",
     )
-    TRANSACTIONAL_ID_AUTHORIZATION_FAILED = 53, "Access to the transactional id was denied."
-    SECURITY_DISABLED = 54, "Security is switched off on this cluster."
+    TRANSACTIONAL_ID_AUTHORIZATION_FAILED = 53, "Transactional Id authorization failed."
+    SECURITY_DISABLED = 54, "Security features are disabled."
     OPERATION_NOT_ATTEMPTED = 55, "Not tried, since another operation of the same request failed."
     KAFKA_STORAGE_ERROR = 56, "The disk that holds the log failed.", True
     LOG_DIR_NOT_FOUND = 57, "The broker has no such log directory."
@@ -130,7 +130,7 @@ class ErrorCode(IntEnum):
         64,
         "Delegation tokens cannot be managed over this kind of connection.",
     )
-    DELEGATION_TOKEN_AUTHORIZATION_FAILED = 65, "Access to the delegation token was denied."
+    DELEGATION_TOKEN_AUTHORIZATION_FAILED = 65, "Delegation Token authorization failed."
     DELEGATION_TOKEN_EXPIRED = 66, "The delegation token has expired."
     INVALID_PRINCIPAL_TYPE = 67, "The type of the principal is not supported."
     NON_EMPTY_GROUP = 68, "The group still has members."

@@ -4,7 +4,7 @@ from dataclasses import replace
 
 import pytest
 from consumer_actors import ClassicConsumer, Consumer
-from consumer_stage import GROUP, SETTINGS, Stage, joining, told
+from consumer_stage import GROUP, SETTINGS, Stage, beating, joining, told
 from hypothesis import Phase, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, initialize, invariant, precondition, rule
@@ -18,6 +18,8 @@ from ottla.protocol.consumer_protocol import write
 from ottla.protocol.embedded.consumer_protocol_subscription import ConsumerProtocolSubscription
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.messages.join_group import JoinGroupRequest, JoinGroupRequestProtocol
+
+STATIC = Client("static", "/127.0.0.1", 9)
 
 
 def settle(stage: Stage, *members: Consumer | ClassicConsumer, rounds: int = 30) -> None:
@@ -146,23 +148,39 @@ def test_an_empty_group_takes_the_protocol_of_whoever_comes(stage: Stage) -> Non
     assert isinstance(stage.reloaded().groups[GROUP], ConsumerGroup)
 
 
+def static_join() -> JoinGroupRequest:
+    subscription = ConsumerProtocolSubscription(topics=["orders"])
+    return JoinGroupRequest(
+        group_id=GROUP,
+        group_instance_id="s",
+        session_timeout_ms=30_000,
+        rebalance_timeout_ms=30_000,
+        protocol_type="consumer",
+        protocols=[JoinGroupRequestProtocol(name="range", metadata=write(subscription, 1))],
+    )
+
+
+def test_an_expression_of_a_loaded_group_matches_no_more_before_its_member_says_what_it_may(
+    stage: Stage,
+) -> None:
+    visible = {"orders", "orders-archive"}
+    stage.may_describe = visible.__contains__
+    stage.heartbeat(joining("new", subscribed_topic_regex="order.*"))
+    stage.topics.create("orders-secret", 1)
+    stage.topics.create("orders-archive", 1)
+    stage = stage.reloaded()
+    stage.serve(static_join(), STATIC)
+    assert len(stage.group.members) == 2
+    assert stage.group.subscribed_topics() == {"orders"}
+    stage.may_describe = visible.__contains__
+    stage.heartbeat(beating("new", stage.group.members["new"].epoch))
+    assert stage.group.subscribed_topics() == visible
+
+
 def test_a_static_member_changes_its_protocol_and_keeps_its_place(stage: Stage) -> None:
-    static = Client("static", "/127.0.0.1", 9)
-
-    def rejoin() -> JoinGroupRequest:
-        subscription = ConsumerProtocolSubscription(topics=["orders"])
-        return JoinGroupRequest(
-            group_id=GROUP,
-            group_instance_id="s",
-            session_timeout_ms=30_000,
-            rebalance_timeout_ms=30_000,
-            protocol_type="consumer",
-            protocols=[JoinGroupRequestProtocol(name="range", metadata=write(subscription, 1))],
-        )
-
     stage.heartbeat(joining("n1", instance_id="s"))
     stage.heartbeat(joining("n1", instance_id="s", member_epoch=-2))
-    answer = stage.serve(rejoin(), static)
+    answer = stage.serve(static_join(), STATIC)
     assert answer.error_code == ErrorCode.NONE
     assert stage.classic.state is GroupState.STABLE, "the only member speaks the classic protocol"
     assert answer.generation_id == stage.classic.generation

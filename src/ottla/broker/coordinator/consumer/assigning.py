@@ -12,8 +12,10 @@ from ottla.broker.coordinator.consumer.member import Member, MemberState
 from ottla.broker.coordinator.consumer.reconcile import Owned, reconcile
 from ottla.broker.coordinator.consumer.subscriptions import (
     current_hash,
+    drop_unused_regexes,
     metadata_changed,
     resolve_regexes,
+    rights_are_unknown,
     rights_may_have_changed,
     topic_ids,
 )
@@ -34,8 +36,11 @@ def bump_if(group: ConsumerGroup, changed: bool, now: Now, outbox: Outbox) -> No
     """Bump the group's epoch if the caller changed something or the topics have changed."""
     if not changed and not metadata_changed(group) and not rights_may_have_changed(group, now):
         return
-    changed |= resolve_regexes(group, now, outbox)
-    group.topics_seen, group.brokers_seen = group.image.topics, group.image.brokers
+    if rights_are_unknown(group):
+        changed |= drop_unused_regexes(group, outbox)
+    else:
+        changed |= resolve_regexes(group, now, outbox)
+        group.topics_seen, group.brokers_seen = group.image.topics, group.image.brokers
     current = current_hash(group)
     if changed or current != group.metadata_hash:
         bump(group, current, outbox)

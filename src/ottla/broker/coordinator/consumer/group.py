@@ -49,6 +49,8 @@ class ConsumerGroup(StoredGroup):
         """The topics for which subscriptions were last resolved."""
         self.brokers_seen: Mapping[int, BrokerImage] | None = None
         self.compiled: dict[str, TopicRegex] = {}
+        self.has_heartbeat = False
+        """True once a member has sent one to this node."""
         self.may_describe: Callable[[str], bool] | None = None
         """Whether the member that sent the last heartbeat may describe a topic: expressions match
         no others. None if everybody may."""

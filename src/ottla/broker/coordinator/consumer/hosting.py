@@ -70,6 +70,7 @@ def heartbeat(
     group.settings = settings
     group.image = host.image
     group.may_describe = may_describe
+    group.has_heartbeat = True
     heartbeats.heartbeat(group, request, client, token, now, outbox)
     if isinstance(before, ClassicGroup):
         dissolve(before, ErrorCode.REBALANCE_IN_PROGRESS, now, outbox)

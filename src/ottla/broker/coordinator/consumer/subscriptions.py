@@ -55,6 +55,12 @@ def rights_may_have_changed(group: ConsumerGroup, now: Now) -> bool:
     )
 
 
+def rights_are_unknown(group: ConsumerGroup) -> bool:
+    """True for a loaded group with expressions before its first heartbeat: only that says which
+    topics they may match, and they keep those that they have."""
+    return not group.has_heartbeat and bool(_regexes_in_use(group))
+
+
 def current_hash(group: ConsumerGroup) -> int:
     return metadata_hash(group.subscribed_topics(), group.image)
 

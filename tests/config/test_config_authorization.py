@@ -45,6 +45,14 @@ def test_only_true_opens_resources_without_acls(value: str, allows: bool) -> Non
             f"authorizer.class.name: the only authorizer here is {STANDARD_AUTHORIZER}",
         ),
         ({**ON, "super.users": "User:a;root"}, "Invalid value root for configuration super.users"),
+        (
+            {"principal.builder.class": "x.Y"},
+            "principal.builder.class: the only class here is org.",
+        ),
+        (
+            {"listener.name.a.principal.builder.class": "x.Y"},
+            "listener.name.a.principal.builder.class: the only class here is org.",
+        ),
         ({"early.start.listeners": "NONE"}, "configuration early.start.listeners: must be one of"),
     ],
 )

@@ -17,6 +17,11 @@ KEYSTORE = "listener.name.foo.ssl.keystore.location"
     ("name", "text", "cluster_default", "part"),
     [
         ("log.dirs", "/x", False, "Cannot update these configs dynamically"),
+        ("super.users", "User:x", False, "Cannot update these configs dynamically"),
+        ("super.users", "User:x", True, "Cannot update these configs dynamically"),
+        ("allow.everyone.if.no.acl.found", "true", True, "Cannot update these configs dynamically"),
+        ("principal.builder.class", "com.x.Y", False, "the only class here is"),
+        ("listener.name.a.principal.builder.class", "com.x.Y", False, "the only class here is"),
         ("log.retention.hours", "1", True, "Cannot update these configs dynamically"),
         ("listeners", "PLAINTEXT://:1", True, "broker id must be specified"),
         ("cordoned.log.dirs", "/x", True, "broker id must be specified"),

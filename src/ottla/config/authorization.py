@@ -12,6 +12,10 @@ ALLOW_KEY: Final = "allow.everyone.if.no.acl.found"
 EARLY_KEY: Final = "early.start.listeners"
 AUTHORIZER_KEYS: Final = frozenset({SUPER_USERS_KEY, ALLOW_KEY})
 STANDARD_AUTHORIZER: Final = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
+BUILDER_KEY: Final = "principal.builder.class"
+PRINCIPAL_BUILDER: Final = (
+    "org.apache.kafka.common.security.authenticator.DefaultKafkaPrincipalBuilder"
+)
 _ANONYMOUS: Final = "User:ANONYMOUS"
 
 
@@ -44,6 +48,10 @@ def _super_users(explicit: Mapping[str, str]) -> Iterator[str]:
 def authorization_problems(
     values: Mapping[str, Any], explicit: Mapping[str, str]
 ) -> Iterator[Problem]:
+    yield from principal_builder_problems({BUILDER_KEY: values[BUILDER_KEY]})
+    for key in explicit:
+        if key.startswith("listener.name.") and key.endswith(f".{BUILDER_KEY}"):
+            yield from principal_builder_problems({key: explicit[key]})
     name = values[CLASS_KEY]
     if not name:
         return
@@ -53,6 +61,13 @@ def authorization_problems(
         if ":" not in user:
             expected = "expected principals as User:name, with semicolons between them"
             yield Problem(SUPER_USERS_KEY, user, expected)
+
+
+def principal_builder_problems(given: Mapping[str, str]) -> Iterator[Problem]:
+    """Refuse classes that would give clients other names than this broker does."""
+    for key, value in given.items():
+        if value != PRINCIPAL_BUILDER:
+            yield Problem(key, value, f"the only class here is {PRINCIPAL_BUILDER}")
 
 
 def early_listener_problems(

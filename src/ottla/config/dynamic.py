@@ -4,6 +4,11 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Final
 
+from ottla.config.authorization import (
+    AUTHORIZER_KEYS,
+    BUILDER_KEY,
+    principal_builder_problems,
+)
 from ottla.config.definitions import BROKER_KEYS
 from ottla.config.errors import ConfigError, Problem, Unknown
 from ottla.config.keys import ConfigKey
@@ -11,6 +16,7 @@ from ottla.config.names import find_key, is_listener_key
 from ottla.config.updates import PER_BROKER, READ_ONLY
 from ottla.config.values import IllTyped
 
+_NOT_DYNAMIC: Final = "Cannot update these configs dynamically"
 # Kafka changes these for single listeners only, so that no other listener loses its certificates.
 _PER_LISTENER: Final = r"ssl\.(key\.password|(keystore|truststore)\..+)"
 
@@ -29,9 +35,15 @@ def _problems(overrides: Mapping[str, str], cluster_default: bool) -> Iterator[P
     for name, text in overrides.items():
         key = find_key(name)
         if key is None:
+            if name in AUTHORIZER_KEYS:
+                # Kafka stores them, and they never have an effect.
+                refused.setdefault(_NOT_DYNAMIC, []).append(name)
             continue
         if refusal := _refusal(name, key, cluster_default):
             refused.setdefault(refusal, []).append(name)
+            continue
+        if key.name == BUILDER_KEY:
+            ill_typed += principal_builder_problems({name: text})
             continue
         try:
             key.parse(text)
@@ -46,7 +58,7 @@ def _refusal(name: str, key: ConfigKey, cluster_default: bool) -> str | None:
     for_listener = is_listener_key(name)
     if not for_listener:
         if key.update_mode == READ_ONLY:
-            return "Cannot update these configs dynamically"
+            return _NOT_DYNAMIC
         if re.fullmatch(_PER_LISTENER, name):
             return (
                 "These security configs can be dynamically updated only per-listener using the "

@@ -132,6 +132,7 @@ USED: Final = frozenset(
         "offsets.topic.num.partitions",
         "offsets.topic.replication.factor",
         "offsets.topic.segment.bytes",
+        "principal.builder.class",
         "process.roles",
         "producer.id.expiration.check.interval.ms",
         "producer.id.expiration.ms",

@@ -37,6 +37,17 @@ STORMS: dict[str, dict[str, Any]] = {
     "fenced_end": {"nodes": 3, "hasty": True, "storm": FAIR},
     "void_note": {"nodes": 3, "hasty": True, "storm": FAIR},
     "lost_principal": {"nodes": 3, "guarded": True, "storm": CALM},
+    **{
+        bug: {"nodes": 3, "limited": True, "storm": CALM}
+        for bug in (
+            "unmuted",
+            "new_budgets",
+            "borrowed_budget",
+            "endless_mute",
+            "full_buckets",
+            "open_door",
+        )
+    },
 }
 """What each bug has to fear."""
 
@@ -46,7 +57,7 @@ def main(bug: str, seeds: int) -> None:
     importlib.import_module(f"planted_{bug}").plant(pytest.MonkeyPatch())
     for seed in range(1, seeds + 1):
         try:
-            play(seed, **{"hasty": False, "guarded": False, **STORMS[bug]})
+            play(seed, **{"hasty": False, "guarded": False, "limited": False, **STORMS[bug]})
         except Violation as found:
             print(f"seed {seed}: {found}")
             return

@@ -1,4 +1,4 @@
-"""Proof that the simulation can fail: each of twelve planted bugs is found within a few seeds."""
+"""Proof that the simulation can fail: each of eighteen planted bugs is found within a few seeds."""
 
 import os
 import re
@@ -61,6 +61,18 @@ PLAYER = Path(__file__).with_name("play_planted.py")
             "for no reason.*INVALID_TXN_STATE",
             id="does not ask again after a marker",
         ),
+        pytest.param(
+            "unmuted", 2, "before its mute was over", id="tells to wait, and does not wait"
+        ),
+        pytest.param(
+            "new_budgets", 3, "greedy got", id="forgets what was used when a quota changes"
+        ),
+        pytest.param(
+            "borrowed_budget", 2, "free was throttled", id="takes a client for another of its user"
+        ),
+        pytest.param("endless_mute", 3, "is muted since", id="mutes for a thousand times too long"),
+        pytest.param("full_buckets", 2, "changed .* partitions", id="forgets who changed how much"),
+        pytest.param("open_door", 8, "connection_creation_rate", id="lets too many in"),
         pytest.param("lost_principal", 2, "without a right to", id="takes a broker for its client"),
     ],
 )

@@ -10,6 +10,10 @@ from typing import Any
 from ottla.sim.cluster.churn import Churn
 from ottla.sim.cluster.copier import Copier
 from ottla.sim.cluster.intruder import AclChurn, Intruder
+from ottla.sim.cluster.quotas import limited
+from ottla.sim.cluster.quotas.book import QuotaBook
+from ottla.sim.cluster.quotas.churn import QuotaChurn
+from ottla.sim.cluster.quotas.greedy import Connector, Free, Greedy, Mutator, Stranger
 from ottla.sim.cluster.readers import GroupMember, LoneReader
 from ottla.sim.cluster.shape import Shape
 from ottla.sim.cluster.voters.churn import VoterChurn
@@ -23,15 +27,20 @@ from ottla.sim.world import World
 HOSTS = ["client-1", "client-2"]
 REBOOT_S_MAX = 3.0
 
+WRITERS = (Writer, Churn, VoterChurn, AclChurn, Intruder, QuotaChurn, Stranger)
+"""Those who end first."""
+
 Make = Callable[[SimRuntime], Client]
 
 
 class Clients:
-    def __init__(self, world: World, work: Work) -> None:
+    def __init__(self, world: World, work: Work, book: QuotaBook) -> None:
         self._world = world
         self._work = work
         self._chance = world.chance("clients")
         self._programs = dict(zip(HOSTS, _drawn(work, work.shape, self._chance), strict=True))
+        if work.shape.limited is not None:
+            self._programs[limited.HOST] = _strangers(work, book)
         self._writers: list[asyncio.Future[None]] = []
         self._readers: list[asyncio.Future[None]] = []
         self.names: set[str] = set()
@@ -39,7 +48,7 @@ class Clients:
         self.failures: list[BaseException] = []
 
     def start(self) -> None:
-        for host in HOSTS:
+        for host in self._programs:
             self._boot(host)
 
     def restart(self, host: str) -> None:
@@ -55,7 +64,7 @@ class Clients:
             self.names.add(client.name)
             running = runtime.run(client.run(), name=client.name)
             running.add_done_callback(self._ended)
-            writes = isinstance(client, Writer | Churn | VoterChurn | AclChurn | Intruder)
+            writes = isinstance(client, WRITERS)
             (self._writers if writes else self._readers).append(running)
 
     def _ended(self, done: asyncio.Future[None]) -> None:
@@ -137,3 +146,15 @@ def _drawn(work: Work, shape: Shape, chance: random.Random) -> tuple[list[Make],
     if shape.first_voters:
         two.append(lambda runtime: VoterChurn(work, runtime, "voter-churn"))
     return one, two
+
+
+def _strangers(work: Work, book: QuotaBook) -> list[Make]:
+    """Return the clients that take all they get, and who limits them."""
+    return [
+        lambda runtime: QuotaChurn(work, runtime, "quota-churn"),
+        lambda runtime: Greedy(work, book, runtime, "greedy"),
+        lambda runtime: Greedy(work, book, runtime, "greedy-2"),
+        lambda runtime: Free(work, book, runtime, "free"),
+        lambda runtime: Mutator(work, book, runtime, "mutator"),
+        lambda runtime: Connector(work, book, runtime, "connector"),
+    ]

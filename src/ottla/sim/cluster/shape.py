@@ -144,6 +144,9 @@ class Shape(Layout):
     """Some producers begin each transaction as soon as the last one is decided."""
     guarded: bool = False
     """Clients sign in, and may do what ACLs allow them."""
+    limited: TopicShape | None = None
+    """Written and read by clients that have quotas and ignore what they are told of them. Set if
+    there are quotas."""
 
     @property
     def topics(self) -> tuple[TopicShape, ...]:
@@ -153,7 +156,8 @@ class Shape(Layout):
     @property
     def created(self) -> tuple[TopicShape, ...]:
         """Topics that are created at the start."""
-        return (*self.topics, *self.internal)
+        limited = () if self.limited is None else (self.limited,)
+        return (*self.topics, *self.internal, *limited)
 
     def node_settings(self, node: NodeShape) -> dict[str, str]:
         settings = {**super().node_settings(node), "broker.rack": RACKS[node.id % len(RACKS)]}
@@ -174,7 +178,7 @@ class Shape(Layout):
             f"nodes {' '.join(kinds)}, {self.replication} replicas, "
             f"min.insync.replicas={self.min_insync}, {flush}"
             f"{'' if self.table is None else ', compacted'}{', hasty' if self.hasty else ''}"
-            f"{', guarded' if self.guarded else ''}"
+            f"{', guarded' if self.guarded else ''}{'' if self.limited is None else ', limited'}"
             f"{f', first voters {first}' if first else ''}"
         )
 

@@ -44,6 +44,8 @@ class Work:
     tables: History = field(default_factory=History)
     """The history of compacted topics, which keep only the last record of each key."""
     writing: bool = True
+    healed_s: float | None = None
+    """When the last fault ended, and quotas are no more set but removed."""
     reading: bool = True
     progress: dict[str, float] = field(default_factory=dict)
     """For each client: the time of its last success."""

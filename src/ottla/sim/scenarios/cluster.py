@@ -22,6 +22,9 @@ from ottla.sim.cluster.fleet import Fleet
 from ottla.sim.cluster.hasty_producers import with_hasty_producers
 from ottla.sim.cluster.invariants import Invariants
 from ottla.sim.cluster.nemesis import HARMLESS, Nemesis, Storm
+from ottla.sim.cluster.quotas import limited as quotas
+from ottla.sim.cluster.quotas.book import QuotaBook
+from ottla.sim.cluster.quotas.limited import with_quotas
 from ottla.sim.cluster.rights import with_rights
 from ottla.sim.cluster.shape import SPLIT_RATES, Shape, drawn_shape
 from ottla.sim.cluster.snapshots import with_snapshots
@@ -57,6 +60,7 @@ class Summary:
     healed_in_s: float = 0.0
     voter_changes: int = 0
     refusals: int = 0
+    throttled: int = 0
     metadata_start: int = 0
     """Nodes have replaced the metadata log before this offset by a snapshot."""
 
@@ -67,6 +71,7 @@ class Summary:
         if self.metadata_start:
             quorum += f"metadata from a snapshot at {self.metadata_start}; "
         refused = f"{self.refusals} refused to an intruder; " if self.refusals else ""
+        refused += f"{self.throttled} answers throttled; " if self.throttled else ""
         return (
             f"{self.shape}; {self.records} records sent, {self.acknowledged} acknowledged{gone}, "
             f"{self.read} read, {self.transactions} transactions; {quorum}{refused}"
@@ -85,7 +90,8 @@ class ClusterStory:
         )
         self.work.history.copies[self.shape.source.name] = self.shape.copy.name
         self.invariants = Invariants(self.fleet)
-        self.clients = Clients(world, self.work)
+        self.book = QuotaBook(self.fleet)
+        self.clients = Clients(world, self.work, self.book)
         self.nemesis = Nemesis(world, self.fleet, HOSTS, self.clients.restart, storm)
         self.storm = storm
         self.ending = Ending(self.work, world.boot(OBSERVER), self._check)
@@ -128,6 +134,8 @@ class ClusterStory:
 
     def _check(self) -> None:
         self.invariants.look()
+        if self.shape.limited is not None:
+            self.book.look()
         self.fleet.check()
         self.clients.check()
         if self.work.too_late is not None:
@@ -137,9 +145,11 @@ class ClusterStory:
 
     async def _calm(self) -> float:
         """Return the time until every client made progress and every partition was in sync."""
-        healed_s = self.world.loop.time()
+        healed_s = self.work.healed_s = self.world.loop.time()
 
         async def everybody_got_on() -> None:
+            if self.storm.working and not self.book.none_left():
+                raise NotYet("there are still quotas")
             progress = self.work.progress
             if late := [n for n in sorted(self.clients.names) if progress.get(n, 0.0) <= healed_s]:
                 raise NotYet(f"nothing done by {', '.join(late)}; {self.work.troubles}")
@@ -191,6 +201,7 @@ class ClusterStory:
             healed_in_s,
             self.invariants.voter_sets.changes,
             self.work.refusals,
+            self.book.throttled,
             self.fleet.metadata_start(),
         )
 
@@ -205,6 +216,7 @@ def play(
     dynamic: bool | None = None,
     hasty: bool | None = None,
     guarded: bool | None = None,
+    limited: bool | None = None,
     storm: Storm = ANY_STORM,
     world: World | None = None,
 ) -> Summary:
@@ -218,6 +230,7 @@ def play(
         shape = with_voters(shape, world.chance(dynamic_quorum.STREAM), dynamic)
         shape = with_hasty_producers(shape, world.chance(hasty_producers.STREAM), hasty)
         shape = with_rights(shape, world.chance(rights.STREAM), guarded)
+        shape = with_quotas(shape, world.chance(quotas.STREAM), limited)
         fair = storm is ANY_STORM and world.chance(FAIR_STREAM).random() < FAIR_RATE
         return await ClusterStory(world, shape, FAIR_STORM if fair else storm).run()
 

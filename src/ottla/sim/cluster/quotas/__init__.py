@@ -1,0 +1,1 @@
+"""Quotas in a storm: who has them, clients that take all they get, and what must hold."""

@@ -31,7 +31,7 @@ def validate_broker_overrides(overrides: Mapping[str, str], *, cluster_default: 
 
 def _problems(overrides: Mapping[str, str], cluster_default: bool) -> Iterator[Problem | Unknown]:
     refused: dict[str, list[str]] = {}
-    ill_typed = []
+    ill_typed: list[Problem] = []
     for name, text in overrides.items():
         key = find_key(name)
         if key is None:

@@ -8,11 +8,12 @@ signature, and `given_settings` returns their values when a client is made.
 from __future__ import annotations
 
 import inspect
+import os
 from collections.abc import Callable, Mapping
 from contextvars import ContextVar
 from functools import wraps
 from pathlib import Path
-from typing import Annotated, Any, get_type_hints
+from typing import Annotated, Any, NamedTuple, get_type_hints
 
 import typer
 
@@ -21,13 +22,14 @@ from ottla.cli.given_file import CannotRead
 
 BOOTSTRAP_DEFAULT = "localhost:9092"
 PANEL = "Connection"
+COMMAND_CONFIG = "OTTLA_COMMAND_CONFIG"
 
 CommandConfig = Annotated[
     Path | None,
     typer.Option(
         "--command-config",
         metavar="FILE",
-        envvar="OTTLA_COMMAND_CONFIG",
+        envvar=COMMAND_CONFIG,
         show_envvar=True,
         help="A properties file with client settings in Kafka's names, for TLS and SASL.",
         rich_help_panel=PANEL,
@@ -45,12 +47,29 @@ Settings = Annotated[
     ),
 ]
 
-_given: ContextVar[Mapping[str, str] | None] = ContextVar("client settings given", default=None)
+
+class Given(NamedTuple):
+    """Settings in Kafka's names."""
+
+    by_line: Mapping[str, str]
+    """Of the command line: its file and `-X`."""
+    by_environment: Mapping[str, str]
+    """Of the file that OTTLA_COMMAND_CONFIG names, if the command line names none."""
+
+
+_given: ContextVar[Given | None] = ContextVar("client settings given", default=None)
 
 
 def given_settings() -> Mapping[str, str]:
     """Return the settings of the running command's file and `-X`, in Kafka's names."""
-    return _given.get() or {}
+    given = given_by_source()
+    return {**given.by_environment, **given.by_line}
+
+
+def given_by_source() -> Given:
+    """Return the same, apart by where they come from, for what has settings of its own that take
+    precedence over the environment's."""
+    return _given.get() or Given({}, {})
 
 
 def given_options(kind: type[Any]) -> dict[str, Any]:
@@ -85,8 +104,14 @@ def add_connection_options(function: Callable[..., Any]) -> Callable[..., Any]:
 
     @wraps(function)
     def connecting(**values: Any) -> Any:
-        given = read_given(values.pop("command_config"), values.pop("client_settings"))
-        values["bootstrap"] = values["bootstrap"] or given.get("bootstrap.servers") or fallback
+        file, settings = values.pop("command_config"), values.pop("client_settings")
+        is_default = file is not None and str(file) == os.environ.get(COMMAND_CONFIG)
+        by_environment = read_given(file, None) if is_default else {}
+        given = Given(read_given(None if is_default else file, settings), by_environment)
+        named = [given.by_line.get("bootstrap.servers")]
+        if fallback is not None:  # else what the command runs may name the brokers
+            named.append(given.by_environment.get("bootstrap.servers"))
+        values["bootstrap"] = next(filter(None, [values["bootstrap"], *named]), fallback)
         token = _given.set(given)
         try:
             return function(**values)

@@ -14,7 +14,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import TYPE_CHECKING, Any, Protocol
 
-from ottla.pipelines.context import AT_ONCE, BOOTSTRAP, Context
+from ottla.pipelines.context import AT_ONCE, BOOTSTRAP, Context, connection_of
 from ottla.pipelines.declared.declaration import Declaration, FileSink
 from ottla.pipelines.declared.read import read_declaration
 from ottla.pipelines.declared.steps import top_level_names
@@ -28,7 +28,6 @@ if TYPE_CHECKING:
     from ottla.streams import App
 
 YAML_SUFFIXES = (".yaml", ".yml")
-DEFAULT_BOOTSTRAP = "localhost:9092"
 
 
 class Application(Protocol):
@@ -250,9 +249,12 @@ class FunctionApplication:
         """Do nothing: the function would start its queries."""
 
 
-def context_for(application: Application, context: Context, bootstrap: str | None) -> Context:
-    """Return the context with the address of the command line, of the file, or the default."""
-    connection = {BOOTSTRAP: DEFAULT_BOOTSTRAP, **application.connection, **context.connection}
-    if bootstrap:
-        connection[BOOTSTRAP] = bootstrap
-    return replace(context, connection=connection)
+def context_for(
+    application: Application,
+    context: Context,
+    bootstrap: str | None,
+    defaults: Mapping[str, str] | None = None,
+) -> Context:
+    """Return the context with how the application connects, see `connection_of`."""
+    own, given = application.connection, context.connection
+    return replace(context, connection=connection_of(own, given, defaults or {}, bootstrap))

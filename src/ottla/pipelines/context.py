@@ -8,8 +8,31 @@ from dataclasses import dataclass, field
 from typing import Any
 
 BOOTSTRAP = "kafka.bootstrap.servers"
+DEFAULT_BOOTSTRAP = "localhost:9092"
+_SECURITY = ("kafka.security.", "kafka.sasl.", "kafka.ssl.")
 AT_ONCE = "0 seconds"
 """The trigger of a query that begins a batch as soon as there is something to do."""
+
+
+def connection_of(
+    own: Mapping[str, str],
+    given: Mapping[str, str],
+    defaults: Mapping[str, str],
+    bootstrap: str | None = None,
+) -> dict[str, str]:
+    """Return how an application connects: `own` is what it says itself; `given` and `bootstrap`, of
+    the command line, win over it. So do `defaults`, unless the application says itself how to sign
+    in: then they are another user's."""
+    used = {} if signs_in(own) else defaults
+    connection = {BOOTSTRAP: DEFAULT_BOOTSTRAP, **own, **used, **given}
+    if bootstrap:
+        connection[BOOTSTRAP] = bootstrap
+    return connection
+
+
+def signs_in(own: Mapping[str, str]) -> bool:
+    """True if an application says anything about its security."""
+    return any(name.startswith(_SECURITY) for name in own)
 
 
 @dataclass

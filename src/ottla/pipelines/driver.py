@@ -13,13 +13,14 @@ import signal
 import sys
 import threading
 import time
+from dataclasses import replace
 from logging.handlers import RotatingFileHandler
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
 from ottla.pipelines import processes
 from ottla.pipelines.application import Application, context_for, load_application
-from ottla.pipelines.context import AT_ONCE, Context
+from ottla.pipelines.context import AT_ONCE, Context, signs_in
 from ottla.pipelines.errors import PipelineError
 from ottla.pipelines.explaining import first_line
 from ottla.pipelines.folders import VersionFolder
@@ -61,8 +62,14 @@ class Driver:
                 self._folder.app / self._spec.entry, folders, base=folders[-1]
             )
             application.check(Path(self._spec.file))
+            if signs_in(application.connection):
+                # The environment's settings may include another user's password.
+                self._folder.write_spec(replace(self._spec, defaults={}))
             context = context_for(
-                application, self._context(application.trigger), self._spec.bootstrap
+                application,
+                self._context(application.trigger),
+                self._spec.bootstrap,
+                self._spec.defaults,
             )
             spark = self._session(application.spark_options)
             application.name_outputs(context)

@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 LINE_MAX = 600
+CAUSES_MAX = 8
 _PYTHON_LAST = re.compile(
     r"^(?:[\w.]+\.)?(?P<error>\w+(?:Error|Exception|Warning|Exit|Interrupt)\b.*)$"
     r"|^(?:\w+\.)+(?P<other>[A-Z]\w+: .+)$",  # with a module, and so not a line of a message
@@ -26,6 +27,18 @@ def first_line(error: BaseException) -> str:
     name = type(error).__name__
     is_spark = lines[0].startswith("[") or name == "AnalysisException"
     return _cut(lines[0] if is_spark else f"{name}: {lines[0]}")
+
+
+def text_with_causes(error: BaseException) -> str:
+    """Return the message of an exception of Spark's. If it tells nothing by itself, as "Writing job
+    failed." does, those of its causes follow."""
+    text = str(error)
+    causes: list[str] = []
+    cause = getattr(error, "_cause", None)
+    while cause is not None and len(causes) < CAUSES_MAX:
+        causes.append(str(cause))
+        cause = getattr(cause, "_cause", None)
+    return text if "Traceback" in text else "\n".join([text, *causes])
 
 
 def query_error(text: str) -> str:

@@ -50,6 +50,8 @@ class Spec:
     """Where checkpoints are, if not in the folder: a cluster needs a shared place."""
     from_earliest: bool = False
     options: Mapping[str, str] = field(default_factory=dict)
+    defaults: Mapping[str, str] = field(default_factory=dict)
+    """Settings of clients from the environment, for an application that has no own sign-in."""
 
     @property
     def suffix(self) -> str:

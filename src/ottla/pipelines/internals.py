@@ -7,22 +7,23 @@ offset points to its newest decision. Nothing else uses them.
 from __future__ import annotations
 
 import json
-from typing import Any
+from collections.abc import Mapping
 
 from ottla.blocking import Admin
 from ottla.client.errors import ClientError
 from ottla.pipelines.folders import VersionFolder
-from ottla.protocol.errors import KafkaError
+from ottla.protocol.errors import ErrorCode, KafkaError
 from ottla.spark.client_options import admin_options
 from ottla.spark.first_contact import check_reachable
 from ottla.spark.sink.names import PREFIX
 
 KINDS = ("topics", "groups", "left")
+_NEVER_THERE = (ErrorCode.UNKNOWN_TOPIC_OR_PARTITION, ErrorCode.GROUP_ID_NOT_FOUND)
 
 
 def remove_internals(version: VersionFolder) -> dict[str, list[str]]:
-    """Delete the internal `topics` and `groups`; return those that existed. If the cluster does not
-    answer they stay, and `left` says why."""
+    """Delete the internal `topics` and `groups`; return those that existed. `left` says which stay
+    and why: if the cluster does not answer, any may."""
     gone: dict[str, list[str]] = {kind: [] for kind in KINDS}
     connection = version.outputs()["connection"]
     names: list[str] = version.outputs().get("internal", [])
@@ -33,8 +34,15 @@ def remove_internals(version: VersionFolder) -> dict[str, list[str]]:
         check_reachable(connection)
         with Admin(**admin_options(connection)) as admin:
             groups = _own_groups(admin, ids)
-            gone["topics"] = _deleted_names(admin.delete_topics(names)) if names else []
-            gone["groups"] = _deleted_names(admin.delete_groups(groups)) if groups else []
+            outcomes: dict[str, Mapping[str, KafkaError | None]] = {
+                "topics": admin.delete_topics(names) if names else {},
+                "groups": admin.delete_groups(groups) if groups else {},
+            }
+            for kind, errors in outcomes.items():
+                gone[kind] = sorted(name for name, error in errors.items() if error is None)
+                gone["left"] += [
+                    f"{name}: {error}" for name, error in errors.items() if _is_left(error)
+                ]
     except (ClientError, KafkaError) as error:
         gone["left"] = [str(error)]
     return gone
@@ -46,8 +54,8 @@ def _own_groups(admin: Admin, ids: set[str]) -> list[str]:
     return [name for name in sinks if any(each in name for each in ids)]
 
 
-def _deleted_names(outcomes: dict[str, Any]) -> list[str]:
-    return sorted(name for name, error in outcomes.items() if error is None)
+def _is_left(error: KafkaError | None) -> bool:
+    return error is not None and error.code not in _NEVER_THERE
 
 
 def query_ids(version: VersionFolder) -> set[str]:

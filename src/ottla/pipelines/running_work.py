@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Protocol
 
 from ottla.pipelines.errors import PipelineError, StepFailed
-from ottla.pipelines.explaining import query_error, record_in
+from ottla.pipelines.explaining import query_error, record_in, text_with_causes
 
 if TYPE_CHECKING:
     from pyspark.sql.streaming.query import StreamingQuery
@@ -47,7 +47,7 @@ class Queries:
         for query in self._queries:
             error = None if query.isActive else query.exception()
             if error is not None:
-                raise self._error_of(query, str(error)) from error
+                raise self._error_of(query, text_with_causes(error)) from error
         return not any(is_active)
 
     def _error_of(self, query: StreamingQuery, text: str) -> PipelineError:

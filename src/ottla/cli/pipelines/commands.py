@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Annotated
 
 import typer
 
-from ottla.cli.connection_options import PANEL, given_settings
+from ottla.cli.connection_options import PANEL, given_by_source
 from ottla.cli.consent import want_consent
 from ottla.cli.options import Json, Yes, new_app, parse_pairs
 from ottla.cli.pipelines import reprocess
@@ -95,8 +96,10 @@ def run(
     """
     from ottla.cli.pipelines.run import attach, launch, preflight
     from ottla.pipelines import control
+    from ottla.pipelines.context import BOOTSTRAP
     from ottla.pipelines.folders import Spec, default_root
 
+    given = given_by_source()
     spec = Spec(
         name="",
         version=1,
@@ -107,9 +110,10 @@ def run(
         trigger=_interval(trigger),
         once=once,
         checkpoints=checkpoints,
-        options={**_given(), **_options(options or [])},
+        options={**_of_clients(given.by_line, but=BOOTSTRAP), **_options(options or [])},
+        defaults=_of_clients(given.by_environment),
     )
-    preflight(file, bootstrap, spec.options)
+    preflight(file, spec)
     folder = control.prepare(state_dir or default_root(), file, name, spec)
     if detach:
         launch(folder, folder.current(), as_json)
@@ -161,13 +165,11 @@ def _interval(text: str | None) -> str | None:
     return found
 
 
-def _given() -> dict[str, str]:
-    """Return what --command-config and -X set, as options of the pipeline."""
-    return {
-        f"kafka.{name}": value
-        for name, value in given_settings().items()
-        if name != "bootstrap.servers"
-    }
+def _of_clients(settings: Mapping[str, str], but: str = "") -> dict[str, str]:
+    """Return settings in Kafka's names as options of the pipeline, `but` one."""
+    options = {f"kafka.{name}": value for name, value in settings.items()}
+    options.pop(but, None)
+    return options
 
 
 def _options(texts: list[str]) -> dict[str, str]:

@@ -18,15 +18,15 @@ from ottla.pipelines.status import version_status
 
 if TYPE_CHECKING:
     from ottla.pipelines.application import Application
-    from ottla.pipelines.folders import PipelineFolder, VersionFolder
+    from ottla.pipelines.folders import PipelineFolder, Spec, VersionFolder
 
 LINE_EVERY_S = 10.0
 
 
-def preflight(file: Path, bootstrap: str | None, options: Mapping[str, str]) -> None:
+def preflight(file: Path, spec: Spec) -> None:
     """Check what needs no Spark session: the file, Java, and the topics of a YAML pipeline."""
     from ottla.pipelines.application import YAML_SUFFIXES, DeclaredApplication, check_file
-    from ottla.pipelines.context import BOOTSTRAP
+    from ottla.pipelines.context import connection_of
     from ottla.pipelines.declared.read import read_declaration
     from ottla.spark.java import find_java
 
@@ -36,9 +36,8 @@ def preflight(file: Path, bootstrap: str | None, options: Mapping[str, str]) -> 
         return
     application = DeclaredApplication(read_declaration(file.resolve()), [])
     application.check(file)
-    connection = {BOOTSTRAP: "localhost:9092", **application.connection, **options}
-    if bootstrap:
-        connection[BOOTSTRAP] = bootstrap
+    own = application.connection
+    connection = connection_of(own, spec.options, spec.defaults, spec.bootstrap)
     check_topics(connection, application.inputs)
 
 
@@ -77,15 +76,19 @@ def is_checkable(application: Application) -> bool:
 def check_topics(connection: Mapping[str, str], names: list[str]) -> None:
     from ottla.blocking import Admin
     from ottla.client.errors import TopicMissing
-    from ottla.protocol.errors import KafkaError
+    from ottla.pipelines.errors import PipelineError
+    from ottla.protocol.errors import ErrorCode, KafkaError
     from ottla.spark.client_options import admin_options
     from ottla.spark.first_contact import check_reachable
 
     check_reachable(connection)
     with Admin(**admin_options(connection)) as admin:
         for name, found in admin.describe_topics(names).items():
-            if isinstance(found, KafkaError):
+            if not isinstance(found, KafkaError):
+                continue
+            if found.code is ErrorCode.UNKNOWN_TOPIC_OR_PARTITION:
                 raise TopicMissing(name) from found
+            raise PipelineError(f"topic {name!r} cannot be read: {found}") from found
 
 
 def launch(folder: PipelineFolder, version: VersionFolder, as_json: bool) -> None:

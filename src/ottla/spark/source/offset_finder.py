@@ -68,6 +68,8 @@ class OffsetFinder:
         topics = self._connected().topics(choice.names)
         there = {name: topic for name, topic in topics.items() if _exists(topic)}
         missing = set(choice.names or ()) - there.keys()
+        for name in missing & topics.keys():
+            _check_allowed(name, topics[name])
         if missing - self._given_up and not is_last:
             raise Unsettled
         if missing and must_exist:
@@ -176,6 +178,13 @@ def _exists(topic: Topic) -> bool:
         ErrorCode.NONE,
         ErrorCode.REPLICA_NOT_AVAILABLE,
     )
+
+
+def _check_allowed(name: str, topic: Topic) -> None:
+    """Raise for a topic that the user may not see, be it there or not."""
+    code = ErrorCode.of(topic.error_code)
+    if code is ErrorCode.TOPIC_AUTHORIZATION_FAILED:
+        raise KafkaError(code, f"{code.message} Topic {name!r} takes the right to read it.")
 
 
 def _check_same(

@@ -56,9 +56,10 @@ connection:
 def cluster() -> Iterator[Cluster]:
     security = ottla.testing.Security(acls=RIGHTS, tls=True)
     with ottla.testing.cluster(3, security=security) as running:
-        with Admin(**running.options()) as admin:
+        options = running.options()
+        with Admin(**options) as admin, Producer(**options) as producer:
             for topic in ("payments", "big"):
-                admin.create_topic(topic, partitions=2)
+                assert producer.partitions_for(topic)  # creates it
             change = ScramUpsertion("etl", SECRET, ScramMechanism.SCRAM_SHA_512)
             assert admin.alter_user_scram_credentials([change]) == {"etl": None}
         yield running

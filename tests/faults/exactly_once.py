@@ -40,6 +40,8 @@ from replaying import end_failures_with  # noqa: E402
 SOURCE, TARGET, GROUP = "in", "out", "copies"
 PARTITIONS = 4
 PROGRESS_S = 40.0
+TRANSACTION_TIMEOUT_S = 8.0
+"""What the copies set as `transaction.timeout.ms`."""
 SESSION_MS = 1500
 # Short segments: rolls, transaction indexes and compaction of the coordinators' topics take part.
 BROKER_OPTIONS = {
@@ -104,7 +106,7 @@ class Child:
 
     def last_word(self) -> str:
         with suppress(OSError), self.paths[-1].open("rb") as notes:
-            notes.seek(-min(400, os.fstat(notes.fileno()).st_size), os.SEEK_END)
+            notes.seek(-min(8192, os.fstat(notes.fileno()).st_size), os.SEEK_END)
             lines = notes.read().rpartition(b"\n")[0].splitlines()
             if lines:
                 what: str = json.loads(lines[-1])["what"]
@@ -113,6 +115,15 @@ class Child:
 
     def notes(self) -> list[dict[str, Any]]:
         return [note for path in self.paths for note in read_notes(path)]
+
+
+def timed_out(notes: list[dict[str, Any]]) -> bool:
+    """True if a process was fenced because its last transaction took too long, on a machine that
+    was busy with something else."""
+    if len(notes) < 2 or notes[-1]["what"] != "fenced":
+        return False
+    took_s: float = notes[-1]["at"] - notes[-2]["at"]
+    return took_s >= TRANSACTION_TIMEOUT_S
 
 
 def java_program(libs: Path, folder: Path) -> list[str]:
@@ -340,6 +351,8 @@ class Story:
                 notes = read_notes(child.paths[-1])
                 output = child.paths[-1].with_suffix(".output").read_text()[-1000:]
                 reasons = [one["value"] for one in notes if one["what"] == "given up"]
+                if timed_out(notes):
+                    reasons.append(notes[-1]["value"])
                 assert reasons, f"{child.name} ended by itself: {notes[-2:]} {output}"
                 self.given_up.append(f"{child.name}: {reasons[-1]}")
                 child.start()

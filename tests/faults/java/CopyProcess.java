@@ -7,6 +7,7 @@ import java.util.List;
 import java.util.Map;
 import java.util.Properties;
 import java.util.Random;
+import org.apache.kafka.clients.consumer.ConsumerGroupMetadata;
 import org.apache.kafka.clients.consumer.ConsumerRecord;
 import org.apache.kafka.clients.consumer.ConsumerRecords;
 import org.apache.kafka.clients.consumer.KafkaConsumer;
@@ -86,9 +87,18 @@ public class CopyProcess {
             tell("ready", "", "");
             consumer.subscribe(List.of(source));
             while (!stopping) {
+                // This consumer joins again by itself, in a thread of its own, while the records of
+                // its last membership are being copied. Commit in the epoch in which they were read:
+                // in a later one they may belong to somebody else. (With the later one, copies are
+                // doubled on Apache Kafka, too.)
+                int epoch = consumer.groupMetadata().generationId();
                 ConsumerRecords<String, String> records = consumer.poll(Duration.ofMillis(100));
-                if (!records.isEmpty()) {
-                    copy(records);
+                if (records.isEmpty()) {
+                    continue;
+                }
+                ConsumerGroupMetadata member = consumer.groupMetadata();
+                if (member.generationId() != epoch || !copy(records, member)) {
+                    rewind();
                 }
             }
             consumer.close();
@@ -100,12 +110,22 @@ public class CopyProcess {
             tell("given up", failure + " " + failure.getCause(), "");
             consumer.close();
             return failure.getCause() instanceof ProducerFencedException ? FENCED : GIVEN_UP;
+        } catch (IllegalStateException failure) {
+            // A fault of Kafka's consumer, when it is put out of the group within its own poll.
+            if (!String.valueOf(failure.getMessage()).startsWith("No current assignment for")) {
+                throw failure;
+            }
+            tell("given up", failure.toString(), "");
+            consumer.close();
+            return GIVEN_UP;
         }
         tell("stopped", "", "");
         return 0;
     }
 
-    void copy(ConsumerRecords<String, String> records) throws InterruptedException {
+    /** Returns false if the transaction was aborted: the consumer has to read the records again. */
+    boolean copy(ConsumerRecords<String, String> records, ConsumerGroupMetadata member)
+            throws InterruptedException {
         String attempt = label + "." + ++attempts;
         tell("begin", attempt, ", \"count\": " + records.count());
         try {
@@ -123,9 +143,9 @@ public class CopyProcess {
             if (chance.nextDouble() < 0.08) {
                 producer.flush();
                 abort(attempt, "by itself");
-                return;
+                return false;
             }
-            producer.sendOffsetsToTransaction(ends, consumer.groupMetadata());
+            producer.sendOffsetsToTransaction(ends, member);
             linger();
             tell("committing", attempt, "");
             commit();
@@ -133,9 +153,10 @@ public class CopyProcess {
             throw failure;
         } catch (KafkaException failure) {
             abort(attempt, failure.toString());
-            return;
+            return false;
         }
         tell("committed", attempt, "");
+        return true;
     }
 
     /** To ask again is safe, and the only way to learn how it ended. */
@@ -156,6 +177,9 @@ public class CopyProcess {
     void abort(String attempt, String reason) {
         producer.abortTransaction();
         tell("aborted", attempt, ", \"reason\": \"" + reason.replace('"', '\'').replace("\n", " ") + "\"");
+    }
+
+    void rewind() {
         Map<TopicPartition, OffsetAndMetadata> stored = consumer.committed(consumer.assignment());
         for (TopicPartition one : consumer.assignment()) {
             OffsetAndMetadata offset = stored.get(one);

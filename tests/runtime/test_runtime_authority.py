@@ -39,7 +39,8 @@ def test_a_certificate_is_kept_for_the_same_hosts_only(folder: Path) -> None:
 def test_a_certificate_of_another_authority_or_a_damaged_one_is_replaced(folder: Path) -> None:
     path = Authority.open(folder).issue("node", ["localhost"])
     first = path.read_bytes()
-    certificate_file(folder).unlink()
+    for file in ("ca.pem", "ca.key"):
+        (folder / file).unlink()
     second = Authority.open(folder).issue("node", ["localhost"]).read_bytes()
     assert second != first
     path.write_bytes(b"damaged")
@@ -100,3 +101,49 @@ def _handshake(keystore: Path, client_context: ssl.SSLContext, host: str) -> boo
         if not waiting:
             return True
     return False
+
+
+def test_a_lost_certificate_is_made_anew_for_the_same_key(folder: Path) -> None:
+    """Clients keep their copies of the lost one."""
+    Authority.open(folder)
+    copy = folder / "copy.pem"
+    certificate_file(folder).rename(copy)
+    issued = Authority.open(folder).issue("node", ["localhost"])
+    found = x509.load_pem_x509_certificate(issued.read_bytes())
+    found.verify_directly_issued_by(x509.load_pem_x509_certificate(copy.read_bytes()))
+
+
+@pytest.mark.parametrize(
+    ("name", "text", "said"),
+    [
+        ("ca.key", None, "ca.key is missing: put it back, or remove ca.key and ca.pem"),
+        ("ca.key", "", "ca.key has no key that can be read: put it back"),
+        ("ca.key", "other", "ca.key is not the key of"),
+        ("ca.pem", "garbage", "ca.pem is no certificate that can be read: remove it"),
+    ],
+)
+def test_what_clients_trust_is_never_replaced_unasked(
+    folder: Path, tmp_path: Path, name: str, text: str | None, said: str
+) -> None:
+    Authority.open(folder)
+    if text is None:
+        (folder / name).unlink()
+    elif text == "other":
+        Authority.open(tmp_path / "other")
+        (tmp_path / "other" / name).replace(folder / name)
+    else:
+        (folder / name).write_text(text)
+    with pytest.raises(ValueError, match=said):
+        Authority.open(folder)
+
+
+def test_a_certificate_whose_key_is_gone_or_another_one_is_replaced(folder: Path) -> None:
+    authority = Authority.open(folder)
+    path = authority.issue("node", ["localhost"])
+    good = path.read_text()
+    end = "-----END PRIVATE KEY-----\n"
+    other = authority.issue("other", ["localhost"]).read_text()
+    for changed in (good.partition(end)[2], other.partition(end)[0] + end + good.partition(end)[2]):
+        path.write_text(changed)
+        authority.issue("node", ["localhost"])
+        ssl.create_default_context(ssl.Purpose.CLIENT_AUTH).load_cert_chain(path)

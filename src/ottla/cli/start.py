@@ -238,7 +238,7 @@ def _open_secure(data: Path, host: str) -> SecureFolder:
     except OSError as error:
         raise UsageError(f"--secure: {error.filename or path}: {error.strerror}") from error
     except ValueError as error:
-        raise UsageError(f"--secure: a file in {path} is damaged: {error}") from error
+        raise UsageError(f"--secure: {error}") from error
 
 
 def _say_secured(folder: SecureFolder, places: Sequence[str]) -> None:

@@ -24,6 +24,7 @@ from ottla.runtime.private_file import write_private
 AUTHORITY_DAYS: Final = 3650
 CERTIFICATE_DAYS: Final = 397
 RENEWED_BEFORE: Final = datetime.timedelta(days=30)
+_WHAT_TO_DO: Final = "put it back, or remove ca.key and ca.pem; then clients need the new ca.pem"
 _CLOCKS_DIFFER: Final = datetime.timedelta(hours=1)
 
 
@@ -37,19 +38,27 @@ class Authority:
 
     @classmethod
     def open(cls, folder: Path) -> Authority:
-        """Read the authority of a folder, or make one. Raises ValueError if a file is damaged."""
-        if not certificate_file(folder).exists() or not _key_file(folder).exists():
-            return cls._make(folder)
-        certificate = x509.load_pem_x509_certificate(certificate_file(folder).read_bytes())
-        key = serialization.load_pem_private_key(_key_file(folder).read_bytes(), password=None)
-        if not isinstance(key, ec.EllipticCurvePrivateKey):
-            raise ValueError(f"{_key_file(folder)} is not the key that was written there")
+        """Read the authority of a folder, or make one. Raises ValueError if a file is damaged, or
+        if the key is missing and clients may trust it."""
+        has_certificate = certificate_file(folder).exists()
+        if not _key_file(folder).exists():
+            if has_certificate:
+                raise ValueError(f"{_key_file(folder)} is missing: {_WHAT_TO_DO}")
+            return cls._make(folder, ec.generate_private_key(ec.SECP256R1()))
+        key = _load_key(_key_file(folder))
+        if not has_certificate:
+            # Copies of the lost one stay valid, as the name and the key are the same.
+            return cls._make(folder, key)
+        certificate = _load_certificate(certificate_file(folder))
+        if certificate.public_key() != key.public_key():
+            raise ValueError(
+                f"{_key_file(folder)} is not the key of {certificate_file(folder)}: {_WHAT_TO_DO}"
+            )
         return cls(folder, certificate, key)
 
     @classmethod
-    def _make(cls, folder: Path) -> Authority:
+    def _make(cls, folder: Path, key: ec.EllipticCurvePrivateKey) -> Authority:
         folder.mkdir(mode=0o700, parents=True, exist_ok=True)
-        key = ec.generate_private_key(ec.SECP256R1())
         name = _name("Ottla's authority of this folder")
         certificate = (
             _builder(name, name, key.public_key(), AUTHORITY_DAYS)
@@ -77,6 +86,8 @@ class Authority:
     def _is_good(self, path: Path, names: x509.SubjectAlternativeName) -> bool:
         try:
             found = x509.load_pem_x509_certificate(path.read_bytes())
+            if _load_key(path).public_key() != found.public_key():
+                return False
             found.verify_directly_issued_by(self._certificate)
             own = found.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
         except (OSError, ValueError, TypeError, InvalidSignature, x509.ExtensionNotFound):
@@ -109,6 +120,25 @@ def certificate_file(folder: Path) -> Path:
 
 def _key_file(folder: Path) -> Path:
     return folder / "ca.key"
+
+
+def _load_key(path: Path) -> ec.EllipticCurvePrivateKey:
+    try:
+        key = serialization.load_pem_private_key(path.read_bytes(), password=None)
+    except (ValueError, TypeError):
+        raise ValueError(f"{path} has no key that can be read: {_WHAT_TO_DO}") from None
+    if not isinstance(key, ec.EllipticCurvePrivateKey):
+        raise ValueError(f"{path} is not the key that was written there: {_WHAT_TO_DO}")
+    return key
+
+
+def _load_certificate(path: Path) -> x509.Certificate:
+    try:
+        return x509.load_pem_x509_certificate(path.read_bytes())
+    except ValueError:
+        raise ValueError(
+            f"{path} is no certificate that can be read: remove it, and it is made anew"
+        ) from None
 
 
 def _name(text: str) -> x509.Name:

@@ -99,6 +99,10 @@ def _read_passwords(path: Path) -> dict[str, str]:
         known = parse_properties(path.read_text(encoding="utf-8"), str(path))
     except FileNotFoundError:
         known = None
+    except ValueError as error:
+        raise ValueError(
+            f"{path} cannot be read: {error}; mend it, or remove it, and passwords are made anew"
+        ) from error
     found = {user: known.get(user) if known else None for user in (ADMIN, NODE_USER)}
     passwords = {user: word or secrets.token_urlsafe(18) for user, word in found.items()}
     if found != passwords:

@@ -182,6 +182,7 @@ def add(
         Who,
         acls_wanted,
         check_hosts,
+        check_names,
         check_who,
         pattern_named,
     )
@@ -194,6 +195,7 @@ def add(
     kind = pattern_named(pattern)
     if kind not in (AclPatternType.LITERAL, AclPatternType.PREFIXED):
         raise typer.BadParameter("an ACL is literal or prefixed", param_hint="--pattern")
+    check_names(resources, kind)
     if not (who.allowed or who.denied):
         raise typer.BadParameter("name a principal: --allow User:NAME, or --deny User:NAME")
     wanted = acls_wanted(

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from ipaddress import ip_address
@@ -21,6 +22,8 @@ from ottla.client.admin.acls import (
 from ottla.security.rights import CLUSTER_NAME
 
 ANY_HOST: Final = "*"
+ANY_NAME: Final = "*"
+_TOPIC: Final = re.compile(r"[A-Za-z0-9._-]{1,249}")
 
 _PRODUCER: Final = (AclOperation.WRITE, AclOperation.DESCRIBE, AclOperation.CREATE)
 _TRANSACTIONS: Final = (AclOperation.WRITE, AclOperation.DESCRIBE)
@@ -128,6 +131,19 @@ def check_hosts(who: Who) -> None:
             raise typer.BadParameter(
                 f"{host!r} is no IP address: an ACL is for one address, or for all by *"
             ) from None
+
+
+def check_names(resources: Resources, pattern: AclPatternType) -> None:
+    """Refuse names that no resource can have."""
+    for kind, name in resources:
+        if pattern == AclPatternType.PREFIXED and name == ANY_NAME:
+            raise typer.BadParameter(
+                "a prefixed * is for names that begin with *: without --pattern, * is for all names"
+            )
+        if kind == AclResourceType.TOPIC and name != ANY_NAME and not _TOPIC.fullmatch(name):
+            raise typer.BadParameter(
+                f"no topic can have the name {name!r}: letters, digits, . _ - and 249 at most"
+            )
 
 
 def operation_named(text: str) -> AclOperation:

@@ -136,7 +136,7 @@ def test_what_is_no_handshake_is_refused_at_once_with_the_reason(
         run(main)
     said = reasons(caplog)
     assert len(said) == len(attempts) + 1
-    assert "the client does not speak TLS: its security.protocol must be SSL" in said[0]
+    assert "the client does not speak TLS: its security.protocol must be SSL or SASL_SSL" in said[0]
     assert "does not speak TLS" in said[1]
     assert "closed by the peer" in said[-1]
 

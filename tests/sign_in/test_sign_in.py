@@ -240,6 +240,23 @@ def test_failures_are_logged_with_who_and_why(broker: SaslBroker) -> None:
         assert part in line
 
 
+def test_a_client_with_another_protocol_is_told_of_in_the_log(broker: SaslBroker) -> None:
+    time.sleep(1.1)  # so that the bound on such lines is not reached
+    hello = bytes.fromhex("16030100f0010000ec0303") + bytes(300)
+    for send, said in (
+        (lambda wire: wire.send_bytes(hello), "a TLS handshake on a listener without TLS"),
+        (lambda wire: wire.send(METADATA, 9), "Unexpected Kafka request of type METADATA"),
+    ):
+        wire = SaslWire(broker.ports["SASL_PLAINTEXT"])
+        _, port = wire.socket.getsockname()
+        send(wire)
+        assert wire.is_closed()
+        wire.close()
+        (line,) = [line for line in broker.tail(1_000_000).splitlines() if str(port) in line]
+        assert said in line
+        assert "security.protocol must be SASL_PLAINTEXT" in line
+
+
 def test_a_hundred_refused_clients_delay_no_other(broker: SaslBroker) -> None:
     bad = [SaslWire(broker.ports["SASL_PLAINTEXT"]) for _ in range(100)]
     for one in bad:

@@ -16,7 +16,7 @@ PLAIN_REQUEST_BYTES_MAX: Final = 16 * 1024 * 1024
 """The largest request without records. It is copied and decoded, which costs far more than
 receiving it."""
 REQUEST_BYTES_MIN: Final = 8
-_TLS_HANDSHAKE: Final = 0x1603
+TLS_HANDSHAKE: Final = 0x1603
 """The first two bytes of a TLS client: a handshake record of TLS 1.x."""
 
 
@@ -25,7 +25,7 @@ class BadFrame(Exception):
 
 
 def bad_size(size: int, size_max: int) -> BadFrame:
-    if size >> 16 == _TLS_HANDSHAKE:
+    if size >> 16 == TLS_HANDSHAKE:
         return BadFrame(
             "a TLS handshake on a listener without TLS: the client's security.protocol must be "
             "that of the listener"

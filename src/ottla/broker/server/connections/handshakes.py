@@ -124,6 +124,7 @@ class Handshake:
         raw = self._raw
         if raw is None:
             return
+        has_begun = self._tls is not None
         try:
             tls = self._tls = self._tls or self.listener.accept(raw)
             tls.receive()
@@ -131,7 +132,10 @@ class Handshake:
         except BlockingIOError:
             complete = False
         except OSError as error:
-            self.fail(_explained(error))
+            reason = _explained(error)
+            if has_begun and isinstance(error, ConnectionError):
+                reason += ": perhaps it does not trust the certificate of this node"
+            self.fail(reason)
             return
         if not complete:
             raw.on_readable(self._readable)
@@ -157,7 +161,7 @@ class Handshake:
 
 def _explained(error: OSError) -> str:
     if isinstance(error, NotTls):
-        return "the client does not speak TLS: its security.protocol must be SSL"
+        return "the client does not speak TLS: its security.protocol must be SSL or SASL_SSL"
     if isinstance(error, CertificateRefused):
         return f"the client's certificate is not accepted: {error} (see ssl.truststore.location)"
     text = str(error)

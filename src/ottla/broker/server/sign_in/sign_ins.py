@@ -234,6 +234,9 @@ class SignIn:
                 return
             except BadSize as error:
                 reason = f"Failing SASL authentication due to invalid receive size ({error})"
+                if error.is_tls:
+                    reason = "a TLS handshake on a listener without TLS"
+                    reason += f": its security.protocol must be {self._caller.security_protocol}"
                 self._fail(SignInFailed(reason))
                 return
             except OSError as error:
@@ -356,7 +359,10 @@ class SignIn:
 
     def _fail(self, error: SignInFailed) -> None:
         """End a sign-in that the client got wrong."""
-        self._log(str(error))
+        reason = str(error)
+        if isinstance(error, OutOfOrder) and error.at_once:
+            reason += f" Its security.protocol must be {self._caller.security_protocol}."
+        self._log(reason)
         if error.at_once or self._socket is None:
             self._close()
             return

@@ -4,12 +4,19 @@ from __future__ import annotations
 
 from typing import Final
 
+from ottla.broker.server.connections.frames import TLS_HANDSHAKE
+
 _SIZE_BYTES: Final = 4
 _GROWTH_BYTES_MAX: Final = 16 * 1024
 
 
 class BadSize(Exception):
     """The frame is larger than the listener allows."""
+
+    def __init__(self, size: int, size_max: int) -> None:
+        super().__init__(f"{size} bytes, at most {size_max} are allowed")
+        self.is_tls = size >> 16 == TLS_HANDSHAKE
+        """True if these bytes are the begin of a TLS handshake."""
 
 
 class SmallFrame:
@@ -39,7 +46,7 @@ class SmallFrame:
         if self._needed is None:
             self._needed = int.from_bytes(self._buffer, "big", signed=True)
             if not 0 <= self._needed <= self._size_max:
-                raise BadSize(f"{self._needed} bytes, at most {self._size_max} are allowed")
+                raise BadSize(self._needed, self._size_max)
             self._buffer, self._filled = bytearray(), 0
         if self._filled == self._needed:
             whole = bytes(self._buffer)

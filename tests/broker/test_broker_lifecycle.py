@@ -132,6 +132,20 @@ def test_a_broker_whose_id_stays_taken_says_so() -> None:
     living(controller, test, initial_broker_registration_timeout_ms=300)
 
 
+def test_a_last_question_without_an_answer_does_not_hide_that_the_id_is_taken() -> None:
+    controller = Controller()
+    controller.registrations = [
+        ErrorCode.DUPLICATE_BROKER_REGISTRATION,
+        *[ErrorCode.REQUEST_TIMED_OUT] * 100,
+    ]
+
+    async def test(lifecycle: Lifecycle) -> None:
+        with pytest.raises(IdTaken):
+            await lifecycle.register()
+
+    living(controller, test, initial_broker_registration_timeout_ms=300)
+
+
 def test_a_broker_of_another_cluster_is_told_at_once() -> None:
     controller = Controller()
     controller.registrations = [ErrorCode.INCONSISTENT_CLUSTER_ID] * 100

@@ -116,17 +116,20 @@ class Lifecycle:
         the session of a process that was killed must expire before its successor is registered."""
         now = self._runtime.clock.now
         deadline = now() + self._patience_s
-        told = False
+        refusal: KafkaError | None = None
         while True:
             try:
                 await self._register(timeout_ms=max(1, int((deadline - now()) * 1000)))
                 return
             except KafkaError as error:
                 if error.code in FATAL or now() + RETRY_S >= deadline:
-                    raise self._unregistrable(error) from error
-                if not told:
+                    # No answer in the last moment says less than an earlier refusal.
+                    is_silent = error.code == ErrorCode.REQUEST_TIMED_OUT
+                    reason = refusal if is_silent and refusal is not None else error
+                    raise self._unregistrable(reason) from error
+                if refusal is None:
                     log.warning("waiting to be registered", broker=self._id, reason=str(error))
-                    told = True
+                refusal = error
             await asyncio.sleep(RETRY_S)
 
     def _unregistrable(self, error: KafkaError) -> Exception:

@@ -117,19 +117,20 @@ class Lifecycle:
         now = self._runtime.clock.now
         deadline = now() + self._patience_s
         refusal: KafkaError | None = None
+        told = False
         while True:
             try:
                 await self._register(timeout_ms=max(1, int((deadline - now()) * 1000)))
                 return
             except KafkaError as error:
+                if error.code != ErrorCode.REQUEST_TIMED_OUT:
+                    refusal = error
                 if error.code in FATAL or now() + RETRY_S >= deadline:
                     # No answer in the last moment says less than an earlier refusal.
-                    is_silent = error.code == ErrorCode.REQUEST_TIMED_OUT
-                    reason = refusal if is_silent and refusal is not None else error
-                    raise self._unregistrable(reason) from error
-                if refusal is None:
+                    raise self._unregistrable(refusal or error) from error
+                if not told:
                     log.warning("waiting to be registered", broker=self._id, reason=str(error))
-                refusal = error
+                    told = True
             await asyncio.sleep(RETRY_S)
 
     def _unregistrable(self, error: KafkaError) -> Exception:

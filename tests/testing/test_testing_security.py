@@ -2,10 +2,16 @@
 
 from __future__ import annotations
 
+import asyncio
+from pathlib import Path
+
+import aiokafka
 import pytest
+from bench.brokers import run_java
 from confluent_kafka import Consumer as OtherConsumer
 from confluent_kafka import KafkaException
 from confluent_kafka import Producer as OtherProducer
+from kafka import KafkaProducer
 
 import ottla.testing
 from ottla import Acl, AclOperation, AclResourceType
@@ -38,6 +44,40 @@ def test_users_do_what_their_acls_allow_and_nothing_else(nodes: int, tls: bool) 
         assert _read(cluster.client_settings("bob"), "shop") == b"1"
         with pytest.raises(KafkaException, match="GROUP_AUTHORIZATION_FAILED"):
             _read(cluster.client_settings("bob"), "other")
+
+
+def test_other_libraries_connect_with_the_settings_that_they_are_given(
+    kafka_libs: Path, tmp_path: Path
+) -> None:
+    security = ottla.testing.Security(users=SECURITY.users, acls=SECURITY.acls, tls=True)
+    with ottla.testing.cluster(1, security=security) as cluster:
+        writer = KafkaProducer(**cluster.client_settings("alice", library="kafka-python"))
+        assert writer.send("orders", b"1").get(20).offset == 0
+        writer.close()
+
+        async def write() -> int:
+            options = cluster.client_settings("alice", library="aiokafka")
+            async with aiokafka.AIOKafkaProducer(**options) as producer:
+                return (await producer.send_and_wait("orders", b"2")).offset
+
+        assert asyncio.run(write()) == 1
+
+        settings = cluster.client_settings("bob", "java")
+        file = tmp_path / "client.properties"
+        file.write_text("".join(f"{name}={value}\n" for name, value in settings.items()))
+        read = run_java(
+            kafka_libs,
+            "org.apache.kafka.tools.consumer.ConsoleConsumer",
+            *("--bootstrap-server", cluster.bootstrap_servers, "--topic", "orders"),
+            *("--group", "shop", "--from-beginning", "--max-messages", "2"),
+            *("--timeout-ms", "30000", "--command-config", str(file)),
+        )
+        assert read.stdout.split() == ["1", "2"]
+        with pytest.raises(ValueError, match="'kcat' is none of librdkafka, java"):
+            cluster.client_settings(library="kcat")  # type: ignore[call-overload]
+    with ottla.testing.cluster(1) as cluster:
+        for library in ("kafka-python", "aiokafka"):
+            assert cluster.client_settings(library=library) == cluster.options()
 
 
 def test_a_stranger_is_told_that_the_password_is_wrong() -> None:

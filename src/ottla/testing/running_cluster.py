@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any, Literal, overload
 
 from ottla.testing.cluster_thread import ClusterThread
 from ottla.testing.nodes import NodeView
+
+if TYPE_CHECKING:
+    from ottla.testing.other_clients import Library
 
 
 class RunningCluster:
@@ -30,9 +33,22 @@ class RunningCluster:
             raise ValueError("this cluster has no users: begin it with security=Security(...)")
         return options
 
-    def client_settings(self, user: str | None = None) -> dict[str, str]:
-        """Return the same in the names of Kafka and librdkafka, for other clients."""
-        return {_dotted(name): value for name, value in self.options(user).items()}
+    @overload
+    def client_settings(
+        self, user: str | None = None, library: Literal["librdkafka", "java"] = ...
+    ) -> dict[str, str]: ...
+
+    @overload
+    def client_settings(self, user: str | None = None, *, library: Library) -> dict[str, Any]: ...
+
+    def client_settings(
+        self, user: str | None = None, library: Library = "librdkafka"
+    ) -> dict[str, Any]:
+        """Return the same for another library: `librdkafka` (confluent-kafka, kcat), `java`,
+        `kafka-python` or `aiokafka`."""
+        from ottla.testing.other_clients import settings_of
+
+        return settings_of(library, self.options(user))
 
     @property
     def nodes(self) -> dict[int, NodeView]:
@@ -52,7 +68,3 @@ class RunningCluster:
 
     def resume(self, node: int) -> None:
         self._thread.look(lambda: self._group.resume(node))
-
-
-def _dotted(name: str) -> str:
-    return "ssl.ca.location" if name == "ssl_cafile" else name.replace("_", ".")

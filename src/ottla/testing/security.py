@@ -22,7 +22,8 @@ class Security:
     """Clients sign in and may do only what ACLs allow: `cluster(security=Security(...))`.
 
     The password of each user is its name and "-password". `Producer(**cluster.options("alice"))`
-    has all that a client of Ottla needs; `cluster.client_settings("alice")` is for others.
+    has all that a client of Ottla needs; `cluster.client_settings("alice", library=...)` is for
+    others.
     """
 
     users: Collection[str] = ()

@@ -117,6 +117,17 @@ def test_a_certificate_for_another_host_is_refused_unless_told_not_to_look(files
     assert with_broker(files, ask, certificate=files.elsewhere, ssl_check_hostname=False) == 300_000
 
 
+@pytest.mark.parametrize(
+    ("begin", "end", "said"), [(-2, -1, "certificate has expired"), (1, 2, "is not yet valid")]
+)
+def test_a_certificate_out_of_its_time_is_refused_with_the_reason(
+    files: Files, begin: int, end: int, said: str
+) -> None:
+    made = files.authority.sign_between("late", ["localhost"], begin, end)
+    with pytest.raises(TlsFailed, match=said):
+        with_broker(files, ask, certificate=made, ssl_check_hostname=False)
+
+
 def test_a_client_shows_its_own_certificate_when_asked(files: Files) -> None:
     own = {
         "ssl_certfile": str(files.client.certificate),

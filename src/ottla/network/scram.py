@@ -6,6 +6,7 @@ It is pure: messages in, messages out. As in Kafka, names and passwords are used
 from __future__ import annotations
 
 import hmac
+import re
 from base64 import b64decode, b64encode
 from binascii import Error as NotBase64
 
@@ -14,6 +15,7 @@ from ottla.security.scram import ITERATIONS_MIN, ScramHash, xor
 ITERATIONS_MAX = 1_000_000
 """Each iteration costs time here: a peer must not be able to demand hours of work."""
 
+_NUMBER = re.compile("[0-9]{1,9}")
 NO_CHANNEL_BINDING = "n,,"
 TOKEN_EXTENSION = ",tokenauth=true"
 
@@ -73,13 +75,16 @@ class ScramClient:
         if not nonce.startswith(self._nonce) or nonce == self._nonce:
             raise ScramRefused("the nonce of the server does not continue ours")
         count = fields.get("i", "")
-        iterations = int(count) if count.isascii() and count.isdigit() else 0
+        iterations = int(count) if _NUMBER.fullmatch(count) else 0
         if not ITERATIONS_MIN <= iterations <= ITERATIONS_MAX:
             raise ScramRefused(
-                f"the server asks for {count!r} iterations; "
+                f"the server asks for {count[:20]!r} iterations; "
                 f"from {ITERATIONS_MIN} to {ITERATIONS_MAX} are accepted"
             )
-        return nonce, _decoded(fields.get("s", "")), iterations
+        salt = _decoded(fields.get("s", ""))
+        if not salt:
+            raise ScramRefused("the server sent no salt")
+        return nonce, salt, iterations
 
 
 def _escaped(username: str) -> str:
@@ -101,4 +106,4 @@ def _decoded(text: str) -> bytes:
     try:
         return b64decode(text, validate=True)
     except NotBase64:
-        raise ScramRefused(f"the server sent {text!r}, which is not Base64") from None
+        raise ScramRefused(f"the server sent {text[:100]!r}, which is not Base64") from None

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 from scripted_connection import Echo, FakeServer, answers, connect, frame
 
 from ottla.broker.server.connections.answers import HELD_ANSWER_BYTES_MAX, UNANSWERED_REQUESTS_MAX
+from ottla.broker.server.connections.failure_log import FAILURES_LOGGED_PER_S_MAX
 from ottla.broker.server.pending import Pending
 from ottla.protocol.errors import ErrorCode, KafkaError
 from ottla.runtime.disk import FileSlice
@@ -60,6 +61,23 @@ def test_a_malformed_request_closes_the_connection() -> None:
     socket.feed(frame(1, b"fine") + frame(2, b"malformed") + frame(3, b"never served"))
     assert answers(bytes(socket.sent)) in ([], [(1, b"fine")])
     assert socket.closed
+
+
+def test_a_flood_of_broken_frames_does_not_flood_the_log(caplog: pytest.LogCaptureFixture) -> None:
+    server = FakeServer()
+    for _ in range(200):
+        socket, _, _ = connect(server)
+        socket.feed(struct.pack(">i", -1))
+        assert socket.closed
+    assert len(caplog.records) == FAILURES_LOGGED_PER_S_MAX
+    server.wait(1.0)
+    connect(server)[0].feed(struct.pack(">i", -1))
+    assert caplog.records[-1].fields["not_logged_before"] == 200 - FAILURES_LOGGED_PER_S_MAX
+
+
+def test_a_reason_that_quotes_a_client_is_shortened(caplog: pytest.LogCaptureFixture) -> None:
+    FakeServer().broken_log.add("x" * 60_000)
+    assert len(caplog.records[-1].fields["reason"]) < 1_000
 
 
 def test_answers_keep_the_order_of_requests_when_an_earlier_one_waits() -> None:

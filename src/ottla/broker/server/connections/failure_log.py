@@ -5,7 +5,7 @@ from __future__ import annotations
 import logging
 from typing import TYPE_CHECKING, Any, Final
 
-from ottla.logs import get_logger
+from ottla.logs import get_logger, shortened
 
 if TYPE_CHECKING:
     from ottla.runtime.runtime import Runtime
@@ -36,4 +36,4 @@ class FailureLog:
         self._logged += 1
         omitted, self._omitted = self._omitted, 0
         more = {"not_logged_before": omitted} if omitted else {}
-        self._write(self._event, **fields, reason=reason, **more)
+        self._write(self._event, **fields, reason=shortened(reason), **more)

@@ -30,7 +30,7 @@ from ottla.broker.server.sign_in.small_frame import BadSize, SmallFrame
 from ottla.broker.server.sign_in.token_credentials import TokenCredentials
 from ottla.config.security.sasl import OAUTHBEARER, PLAIN
 from ottla.config.security.tokens import token_settings
-from ottla.logs import get_logger
+from ottla.logs import get_logger, shortened
 from ottla.protocol.apis import ApiKey
 from ottla.protocol.errors import MalformedMessage, TooManyElements
 from ottla.protocol.headers import read_request_header
@@ -162,7 +162,7 @@ class SignIns:
         if conversation.mechanism:
             fields["mechanism"] = conversation.mechanism
         if again:
-            fields["signed_in_as"] = str(caller.principal)
+            fields["signed_in_as"] = shortened(str(caller.principal))
         self._log.add(reason, **fields)
 
     def close(self, listener_name: str | None = None) -> None:

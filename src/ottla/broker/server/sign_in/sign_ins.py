@@ -53,6 +53,11 @@ log = get_logger("ottla.network")
 
 SIGN_IN_TIMEOUT_S: Final = 30.0
 SIGN_INS_MAX: Final = 1_000
+BUFFERED_BYTES_MAX: Final = 32 * 1024 * 1024
+"""Of frames that have not arrived whole, all together. A thousand clients might send half a
+megabyte each."""
+BUFFERED_ANYWAY_BYTES: Final = 16 * 1024
+"""Smaller frames are received nevertheless: those of clients that mean it."""
 FRAMES_PER_WAKEUP_MAX: Final = 4
 USER_SHOWN_MAX: Final = 100
 _SECRET_BYTES: Final = 32
@@ -96,6 +101,7 @@ class SignIns:
         self.runtime = runtime
         self.failure_delay_s = failure_delay_s
         self._pending: dict[SignIn, None] = {}
+        self.buffered_bytes = 0
         self._scram_users = ScramUsers(runtime.random.randbytes(_SECRET_BYTES))
         self._tokens = TokenCredentials()
         self._log = FailureLog(runtime, "a client could not sign in")
@@ -148,6 +154,10 @@ class SignIns:
             scram,
             self.runtime.clock.wall_ms(),
         )
+
+    def is_too_much(self, frame_bytes: int) -> bool:
+        """True if a frame of this size has to go, for the sake of memory."""
+        return frame_bytes > BUFFERED_ANYWAY_BYTES and self.buffered_bytes > BUFFERED_BYTES_MAX
 
     def ended(self, sign_in: SignIn) -> None:
         self._pending.pop(sign_in, None)
@@ -253,9 +263,13 @@ class SignIn:
             count = socket.recv_into(self._frame.room)
             if not count:
                 return None
+            before = self._frame.buffered
             whole = self._frame.fill(count)
+            self._sign_ins.buffered_bytes += self._frame.buffered - before
             if whole is not None:
                 return whole
+            if self._sign_ins.is_too_much(self._frame.buffered):
+                raise ConnectionAbortedError("others that are signing in send too much, too")
 
     def _take(self, frame: bytes) -> None:
         try:
@@ -398,6 +412,9 @@ class SignIn:
             self._failed()
 
     def _end(self) -> None:
+        self._sign_ins.buffered_bytes -= self._frame.buffered
+        self._frame = SmallFrame(0)
+        self._sign_ins.buffered_bytes += self._frame.buffered
         self._socket = None
         self._timer.cancel()
         self._sign_ins.ended(self)

@@ -35,6 +35,11 @@ class SmallFrame:
         self._filled = 0
 
     @property
+    def buffered(self) -> int:
+        """The bytes that it holds in memory."""
+        return len(self._buffer)
+
+    @property
     def room(self) -> memoryview:
         return memoryview(self._buffer)[self._filled :]
 

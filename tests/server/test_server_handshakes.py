@@ -236,6 +236,33 @@ def test_clients_that_offer_only_what_is_weak_are_refused_with_the_reason(
         assert "knows no version of TLS of ssl.enabled.protocols" in said
 
 
+def test_handshakes_that_only_grow_are_ended(
+    files: TlsFolder, caplog: pytest.LogCaptureFixture
+) -> None:
+    """A hello of 130 KB, in records of 16 KB."""
+
+    def record(data: bytes) -> bytes:
+        return b"\x16\x03\x03" + len(data).to_bytes(2, "big") + data
+
+    hello = b"\x01" + (130_000).to_bytes(3, "big") + b"\x03\x03" + bytes(16_000)
+    sent = record(hello) + record(bytes(16_000)) * 6
+
+    async def main(runtime: OsRuntime) -> None:
+        async with open_gate(runtime, files) as gate:
+            with gate.silent() as peer:
+                await asyncio.to_thread(peer.sendall, sent)
+                await eventually(lambda: gate.failed == 1)
+            assert gate.handshakes.received_bytes == 0
+            client = await gate.client(files.client_context())
+            await eventually(lambda: len(gate.secured) == 1)
+            client.close()
+            assert gate.handshakes.received_bytes == 0
+
+    with caplog.at_level(logging.INFO, "ottla.network"):
+        run(main)
+    assert any("not complete after" in said for said in reasons(caplog))
+
+
 def test_the_oldest_of_too_many_unfinished_handshakes_makes_room(
     files: TlsFolder, monkeypatch: pytest.MonkeyPatch
 ) -> None:

@@ -147,14 +147,15 @@ class TlsSocket:
         self._more_inside = True
         return filled
 
-    def receive(self) -> None:
-        """Take encrypted bytes from the socket, without decrypting them."""
+    def receive(self) -> int:
+        """Take encrypted bytes from the socket, without decrypting them; return how many."""
         received = self._buffers.received
         count = self._raw.recv_into(received)
         if count:
             self._incoming.write(received[:count])
         else:
             self._incoming.write_eof()
+        return count
 
     def on_readable(self, callback: Callable[[], None] | None) -> None:
         self._readable = callback

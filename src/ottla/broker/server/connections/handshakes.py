@@ -22,6 +22,12 @@ if TYPE_CHECKING:
 
 HANDSHAKE_TIMEOUT_S: Final = 10.0
 HANDSHAKES_MAX: Final = 1_000
+HANDSHAKE_BYTES_MAX: Final = 96 * 1024
+"""What a client may send before its handshake is complete: chains of certificates are long."""
+RECEIVED_BYTES_MAX: Final = 16 * 1024 * 1024
+"""The same of all clients together. A thousand might send as much as each may."""
+RECEIVED_ANYWAY_BYTES: Final = 16 * 1024
+"""Clients that sent less go on nevertheless: few need more."""
 
 # What OpenSSL says (in lower case) if the client refuses the certificate of this node.
 _REFUSED_BY_CLIENT: Final = ("alert unknown ca", "alert certificate", "alert bad certificate")
@@ -38,6 +44,8 @@ class Handshakes:
         self._pending: dict[Handshake, None] = {}
         self._ready: deque[Handshake] = deque()
         self._is_scheduled = False
+        self.received_bytes = 0
+        """What the pending ones have received."""
         self._log = FailureLog(runtime, "a TLS handshake failed")
 
     def begin(
@@ -57,8 +65,16 @@ class Handshakes:
         self._ready.append(handshake)
         self._schedule()
 
+    def is_too_much(self, received_bytes: int) -> bool:
+        """True if a handshake that has received so much has to go, for the sake of memory."""
+        all_bytes = self.received_bytes
+        return received_bytes > HANDSHAKE_BYTES_MAX or (
+            received_bytes > RECEIVED_ANYWAY_BYTES and all_bytes > RECEIVED_BYTES_MAX
+        )
+
     def ended(self, handshake: Handshake, failure: str | None) -> None:
         self._pending.pop(handshake, None)
+        self.received_bytes -= handshake.received_bytes
         if failure is not None:
             self._log.add(failure, peer=handshake.peer, listener=handshake.listener.name)
 
@@ -92,7 +108,16 @@ class Handshake:
     """The handshake of one client. A silent client costs only its socket: TLS begins with its
     first bytes."""
 
-    __slots__ = ("_failed", "_finished", "_handshakes", "_raw", "_timer", "_tls", "listener")
+    __slots__ = (
+        "_failed",
+        "_finished",
+        "_handshakes",
+        "_raw",
+        "_timer",
+        "_tls",
+        "listener",
+        "received_bytes",
+    )
 
     def __init__(
         self,
@@ -108,6 +133,7 @@ class Handshake:
         self._finished = finished
         self._failed = failed
         self._tls: TlsSocket | None = None
+        self.received_bytes = 0
         self._timer = handshakes.runtime.call_later(HANDSHAKE_TIMEOUT_S, self._time_out)
         raw.on_readable(self._readable)
 
@@ -127,7 +153,9 @@ class Handshake:
         has_begun = self._tls is not None
         try:
             tls = self._tls = self._tls or self.listener.accept(raw)
-            tls.receive()
+            count = tls.receive()
+            self.received_bytes += count
+            self._handshakes.received_bytes += count
             complete = tls.advance()
         except BlockingIOError:
             complete = False
@@ -138,6 +166,9 @@ class Handshake:
             self.fail(reason)
             return
         if not complete:
+            if self._handshakes.is_too_much(self.received_bytes):
+                self.fail(f"not complete after {self.received_bytes} bytes")
+                return
             raw.on_readable(self._readable)
             return
         self._raw = None

@@ -281,6 +281,13 @@ class Node:
         if login is not None:
             mechanism = login.mechanism
             begin = signing_in_with(mechanism, login.user, login.password)
+            if login.kerberos is not None:
+                from ottla.network.gssapi import signing_in_with_ticket
+
+                kerberos = login.kerberos
+                begin = signing_in_with_ticket(
+                    kerberos.service, kerberos.principal, kerberos.keytab
+                )
             if login.tokens is not None:
                 from ottla.network.oauth.sign_in import signing_in_with_tokens
 

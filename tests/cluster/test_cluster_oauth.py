@@ -3,14 +3,12 @@
 from __future__ import annotations
 
 import time
-from collections.abc import Callable, Iterator, Mapping
-from contextlib import contextmanager
+from collections.abc import Callable
 from pathlib import Path
 from typing import Any
 
 import pytest
-from bench.brokers import HOST, free_port
-from formatted_node import FormattedNode
+from signing_nodes import Cluster, running
 
 from identity_provider import AUDIENCE, ISSUER, SECRET, IdentityProvider
 from ottla.blocking import Admin, Producer
@@ -21,62 +19,6 @@ pytestmark = pytest.mark.ottla_only
 OAUTH_MODULE = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule"
 LINE = "oauthbearer.sasl.jaas.config"
 LISTENERS = ("sasl_plaintext", "controller")
-
-
-class Cluster:
-    def __init__(self, folder: Path, options: Mapping[str, str]) -> None:
-        ports = [(free_port(), free_port()) for _ in range(3)]
-        common = {
-            "process.roles": "broker,controller",
-            "controller.listener.names": "CONTROLLER",
-            "listener.security.protocol.map": (
-                "SASL_PLAINTEXT:SASL_PLAINTEXT,CONTROLLER:SASL_PLAINTEXT"
-            ),
-            "security.inter.broker.protocol": "SASL_PLAINTEXT",
-            "sasl.enabled.mechanisms": "OAUTHBEARER",
-            "sasl.mechanism.inter.broker.protocol": "OAUTHBEARER",
-            "sasl.mechanism.controller.protocol": "OAUTHBEARER",
-            "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
-            "super.users": "User:node;User:admin",
-            "controller.quorum.voters": ",".join(
-                f"{number}@{HOST}:{own}" for number, (_, own) in enumerate(ports, 1)
-            ),
-            "default.replication.factor": "3",
-            "min.insync.replicas": "3",
-            "broker.session.timeout.ms": "4000",
-        }
-        self.bootstrap = ",".join(f"{HOST}:{port}" for port, _ in ports)
-        self.nodes = [
-            FormattedNode(
-                folder / f"node-{number}",
-                common
-                | options
-                | {
-                    "node.id": str(number),
-                    "listeners": f"SASL_PLAINTEXT://{HOST}:{port},CONTROLLER://{HOST}:{own}",
-                },
-            )
-            for number, (port, own) in enumerate(ports, 1)
-        ]
-
-    def await_ready(self) -> None:
-        for node in self.nodes:
-            node.await_ready()
-
-
-@contextmanager
-def running(folder: Path, options: Mapping[str, str]) -> Iterator[Cluster]:
-    cluster = Cluster(folder, options)
-    try:
-        for node in cluster.nodes:
-            node.start()
-        yield cluster
-        for node in cluster.nodes:
-            assert "Traceback" not in node.output
-            assert "eyJ" not in node.output  # no token
-    finally:
-        for node in cluster.nodes:
-            node.remove()
 
 
 def produce_for(seconds: float, cluster: Cluster, token: Callable[[], str]) -> None:
@@ -107,7 +49,7 @@ def test_nodes_sign_in_with_unsecured_tokens_again_and_again(tmp_path: Path) -> 
         "eyJhbGciOiJub25lIn0.eyJzdWIiOiJhZG1pbiIsImV4cCI6NGU5fQ."
     )
     options = {f"listener.name.{name}.{LINE}": line for name in LISTENERS}
-    with running(tmp_path, options) as cluster:
+    with running(tmp_path, "OAUTHBEARER", options) as cluster:
         cluster.await_ready()
         produce_for(7, cluster, lambda: token)
         output = "".join(node.output for node in cluster.nodes)
@@ -130,7 +72,7 @@ def test_nodes_get_their_tokens_from_a_provider(tmp_path: Path) -> None:
             "sasl.oauthbearer.client.credentials.client.secret": SECRET,
             "sasl.oauthbearer.scope": "kafka all",
         }
-        with running(tmp_path, options) as cluster:
+        with running(tmp_path, "OAUTHBEARER", options) as cluster:
             cluster.await_ready()
             provider.publish("second")
             produce_for(2.5, cluster, lambda: provider.token("admin"))

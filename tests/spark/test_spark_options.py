@@ -158,7 +158,7 @@ def test_stores_of_java_come_with_their_passwords() -> None:
         ("kafka.fetch.max.bytes", "x", "kafka.fetch.max.bytes: 'x' is not a number"),
         ("kafka.ssl.truststore.type", "BCFKS", "'BCFKS' is none of PEM, PKCS12, JKS"),
         ("kafka.ssl.truststore.certificates", "-----", "put it into a PEM file"),
-        ("kafka.sasl.jaas.config", "com.sun.Krb5LoginModule required;", "Krb5LoginModule is none"),
+        ("kafka.sasl.jaas.config", "com.acme.LoginModule required;", "LoginModule is none"),
         ("kafka.sasl.jaas.config", PLAIN + " username=a;", "it has no password"),
         ("kafka.sasl.login.class", "x", "names a Java class"),
         ("kafka.sasl.login.callback.handler.class", "x", "or name one whose work is done here"),

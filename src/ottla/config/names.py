@@ -18,7 +18,7 @@ _MECHANISM_KEYS: Final = (
     "sasl.login.class",
     "sasl.server.callback.handler.class",
 )
-_MECHANISM_PREFIXES: Final = ("sasl.login.", "sasl.oauthbearer.")
+_MECHANISM_PREFIXES: Final = ("sasl.kerberos.", "sasl.login.", "sasl.oauthbearer.")
 
 # Kafka passes these on to plugins and does not declare them.
 _PLUGIN_KEYS: Final = frozenset({"allow.everyone.if.no.acl.found", "super.users"})

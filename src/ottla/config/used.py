@@ -154,6 +154,8 @@ USED: Final = frozenset(
         "sasl.client.callback.handler.class",
         "sasl.enabled.mechanisms",
         "sasl.jaas.config",
+        "sasl.kerberos.principal.to.local.rules",
+        "sasl.kerberos.service.name",
         "sasl.login.callback.handler.class",
         "sasl.login.class",
         "sasl.login.connect.timeout.ms",

@@ -92,11 +92,11 @@ class SignIn:
         address = self._connection.address
         try:
             async with asyncio.timeout(self._timeout_ms / 1000):
-                return await self._begin(self._runtime)
+                return await self._begin(self._runtime, address[0])
         except ClientError:
             raise
         except NoToken as error:
-            cause = f"no token to sign in with: {error}"
+            cause = f"nothing to sign in with: {error}"
             if error.is_final:
                 raise AuthenticationFailed(address, self._mechanism, cause) from error
             raise Unreachable(address, cause) from error

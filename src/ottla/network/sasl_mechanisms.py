@@ -18,7 +18,7 @@ class Refused(Exception):
 
 
 class NoToken(Exception):
-    """No token can be had. `is_final`: the provider refuses, and would refuse again."""
+    """No token or ticket can be had. `is_final`: the provider refuses, and would refuse again."""
 
     def __init__(self, reason: str, *, is_final: bool) -> None:
         super().__init__(reason)
@@ -33,8 +33,8 @@ class Mechanism(Protocol):
         ...
 
 
-BeginSignIn = Callable[[Runtime], Awaitable[Mechanism]]
-"""Returns a mechanism for one authentication: nonces and tokens are used once."""
+BeginSignIn = Callable[[Runtime, str], Awaitable[Mechanism]]
+"""Returns a mechanism for one authentication at a host: nonces and tokens are used once."""
 
 
 class Plain:
@@ -89,7 +89,7 @@ def signing_in_with(
     """Return the beginning of each sign-in by PLAIN or SCRAM. `by_token`: by SCRAM, with the id of
     a delegation token as name and its HMAC as password."""
 
-    async def begin(runtime: Runtime) -> Mechanism:
+    async def begin(runtime: Runtime, _: str) -> Mechanism:
         if mechanism == "PLAIN":
             return Plain(username, password)
         nonce = b64encode(runtime.random.randbytes(NONCE_BYTES)).decode()

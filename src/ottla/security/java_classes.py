@@ -27,10 +27,12 @@ CLIENT_HANDLERS: Final = (
 )
 PLAIN_SERVER: Final = (f"{_SECURITY}.plain.internals.PlainServerCallbackHandler",)
 SCRAM_SERVER: Final = (f"{_SECURITY}.scram.internals.ScramServerCallbackHandler",)
+KERBEROS_SERVER: Final = (f"{_SECURITY}.authenticator.SaslServerCallbackHandler",)
 PASSWORD_LOGIN: Final = (f"{_SECURITY}.authenticator.AbstractLogin$DefaultLoginCallbackHandler",)
 LOGINS: Final = (
     f"{_SECURITY}.authenticator.DefaultLogin",
     f"{_PACKAGE}.internals.OAuthBearerRefreshingLogin",
+    f"{_SECURITY}.kerberos.KerberosLogin",
 )
 FILE_RETRIEVER: Final = f"{_PACKAGE}.FileJwtRetriever"
 CREDENTIALS_RETRIEVER: Final = f"{_PACKAGE}.ClientCredentialsJwtRetriever"

@@ -11,9 +11,10 @@ from __future__ import annotations
 import re
 from typing import Final, NamedTuple
 
+from ottla.security.java_regex import compiled, replacement_of
+
 _RULE: Final = r"(DEFAULT)|RULE:((\\.|[^\\/])*)\/((\\.|[^\\/])*)\/([LU]?).*?|(.*?)"
 _SPLITTER: Final = rf"\s*({_RULE})\s*(,\s*|$)"
-_REFERENCE: Final = r"\\(.)|\$(\d+)"
 
 
 class BadRule(ValueError):
@@ -32,22 +33,8 @@ class _Rule(NamedTuple):
     def apply(self, subject: str) -> str | None:
         if self.pattern.fullmatch(subject) is None:
             return None
-        name = self.pattern.sub(self._replaced, subject)
+        name = self.pattern.sub(lambda match: replacement_of(match, self.replacement), subject)
         return name.lower() if self.case == "L" else name.upper() if self.case == "U" else name
-
-    def _replaced(self, match: re.Match[str]) -> str:
-        def resolved(reference: re.Match[str]) -> str:
-            escaped, digits = reference.groups()
-            if escaped is not None:
-                return str(escaped)
-            # As in Java, as many digits count as there are groups: `$10` is `$1` and a zero. A
-            # reference to a group that the pattern does not have stands for itself.
-            for end in range(len(digits), 0, -1):
-                if int(digits[:end]) <= match.re.groups:
-                    return (match[int(digits[:end])] or "") + digits[end:]
-            return reference[0]
-
-        return re.sub(_REFERENCE, resolved, self.replacement)
 
 
 class PrincipalRules:
@@ -82,6 +69,6 @@ class PrincipalRules:
 
 def _compiled(pattern: str) -> re.Pattern[str]:
     try:
-        return re.compile(re.sub(r"\(\?<(?=[A-Za-z])", "(?P<", pattern))
+        return compiled(pattern)
     except re.error as error:
         raise BadRule(f"{pattern!r} is no regular expression: {error}") from error

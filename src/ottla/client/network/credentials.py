@@ -52,6 +52,8 @@ def _mechanism_of(settings: ClientSettings) -> BeginSignIn:
         from ottla.client.network.tokens import signing_in_by_token
 
         return signing_in_by_token(settings)
+    if name == "GSSAPI":
+        return _ticket(settings)
     username, password = settings.sasl_username, settings.sasl_password
     for setting, value in (("sasl_username", username), ("sasl_password", password)):
         if value is None:
@@ -61,3 +63,18 @@ def _mechanism_of(settings: ClientSettings) -> BeginSignIn:
     if settings.sasl_token_auth and not name.startswith("SCRAM-"):
         raise BadSetting("sasl_token_auth", f"delegation tokens sign in by SCRAM, not by {name}")
     return signing_in_with(name, username, password, by_token=settings.sasl_token_auth)
+
+
+def _ticket(settings: ClientSettings) -> BeginSignIn:
+    from ottla.network.gssapi import signing_in_with_ticket
+    from ottla.runtime.kerberos import HOW_TO_INSTALL, is_installed
+
+    if not is_installed():
+        raise BadSetting("sasl_mechanism", HOW_TO_INSTALL)
+    service = settings.sasl_kerberos_service_name
+    if not service:
+        reason = "GSSAPI needs it: the first part of the brokers' principals, such as kafka"
+        raise BadSetting("sasl_kerberos_service_name", reason)
+    return signing_in_with_ticket(
+        service, settings.sasl_kerberos_principal, settings.sasl_kerberos_keytab
+    )

@@ -37,7 +37,7 @@ def signing_in_by_token(settings: ClientSettings) -> BeginSignIn:
         return signing_in_with_tokens(replace(provider, extensions=extensions))
     function = provider
 
-    async def begin(runtime: Runtime) -> Mechanism:
+    async def begin(runtime: Runtime, _: str) -> Mechanism:
         return OauthBearer(await _token(runtime, function), extensions)
 
     return begin

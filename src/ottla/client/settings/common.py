@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 HOW_TO_WRITE = "write 'localhost:9092', or several in a list"
 
 SecurityProtocol = Literal["PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL"]
-SaslMechanism = Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER"]
+SaslMechanism = Literal["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER", "GSSAPI"]
 
 
 class ClientOptions(TypedDict, total=False):
@@ -59,6 +59,9 @@ class ClientOptions(TypedDict, total=False):
     sasl_oauthbearer_ssl_cafile_password: str | None
     sasl_oauthbearer_ssl_certfile: str | None
     sasl_oauthbearer_ssl_password: str | None
+    sasl_kerberos_service_name: str | None
+    sasl_kerberos_principal: str | None
+    sasl_kerberos_keytab: str | None
     sasl_login_connect_timeout_ms: int
     sasl_login_read_timeout_ms: int
     sasl_login_retry_backoff_ms: int
@@ -116,7 +119,7 @@ class ClientSettings:
     ssl_check_hostname: bool = True
     """Whether the broker's certificate must match the host name."""
     sasl_mechanism: SaslMechanism = "PLAIN"
-    """PLAIN, SCRAM-SHA-256, SCRAM-SHA-512 or OAUTHBEARER."""
+    """PLAIN, SCRAM-SHA-256, SCRAM-SHA-512, OAUTHBEARER or GSSAPI."""
     sasl_username: str | None = None
     """For PLAIN and SCRAM."""
     sasl_password: str | None = field(default=None, repr=False)
@@ -148,6 +151,12 @@ class ClientSettings:
     """This client's own certificate and its key, in one file, if the provider requires one."""
     sasl_oauthbearer_ssl_password: str | None = field(default=None, repr=False)
     """The password of that file."""
+    sasl_kerberos_service_name: str | None = None
+    """For GSSAPI: the first part of the brokers' principals, such as kafka."""
+    sasl_kerberos_principal: str | None = None
+    """For GSSAPI: this client's principal; by default that of its tickets, or of its keytab."""
+    sasl_kerberos_keytab: str | None = None
+    """For GSSAPI: a file with the key of the principal; by default the ticket of `kinit` counts."""
     sasl_login_connect_timeout_ms: int = 10_000
     """How long the provider may take to accept a connection."""
     sasl_login_read_timeout_ms: int = 10_000
@@ -182,7 +191,7 @@ class ClientSettings:
         check_choice(
             "sasl_mechanism",
             self.sasl_mechanism,
-            ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER"),
+            ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512", "OAUTHBEARER", "GSSAPI"),
         )
 
     def _check_bootstrap(self) -> None:

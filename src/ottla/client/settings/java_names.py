@@ -43,7 +43,6 @@ WITHOUT_EFFECT = frozenset(
         "receive.buffer.bytes",
         "sasl.kerberos.kinit.cmd",
         "sasl.kerberos.min.time.before.relogin",
-        "sasl.kerberos.service.name",
         "sasl.kerberos.ticket.renew.jitter",
         "sasl.kerberos.ticket.renew.window.factor",
         "sasl.oauthbearer.clock.skew.seconds",

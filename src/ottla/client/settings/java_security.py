@@ -13,7 +13,8 @@ from ottla.security.jaas import BadJaas, parse_jaas
 
 _SCRAM_MODULE = "ScramLoginModule"
 _OAUTH_MODULE = "OAuthBearerLoginModule"
-_MODULES = ("PlainLoginModule", _SCRAM_MODULE, _OAUTH_MODULE)
+_KERBEROS_MODULE = "Krb5LoginModule"
+_MODULES = ("PlainLoginModule", _SCRAM_MODULE, _OAUTH_MODULE, _KERBEROS_MODULE)
 _TYPES = ("PEM", "PKCS12", "JKS")  # whatever is said, the file itself decides
 
 
@@ -45,6 +46,8 @@ def _from_jaas(text: str, given: Mapping[str, str], prefix: str) -> dict[str, An
         from ottla.client.settings.java_tokens import token_options
 
         return token_options(pairs, given, prefix)
+    if module == _KERBEROS_MODULE:
+        return _ticket_options(pairs, prefix)
     missing = {"username", "password"} - pairs.keys()
     if missing:
         raise BadSetting(
@@ -56,6 +59,20 @@ def _from_jaas(text: str, given: Mapping[str, str], prefix: str) -> dict[str, An
     }
     if module == _SCRAM_MODULE and pairs.get("tokenauth", "").lower() == "true":
         found["sasl_token_auth"] = True
+    return found
+
+
+def _ticket_options(jaas: Mapping[str, str], prefix: str) -> dict[str, Any]:
+    """Without a keytab, the ticket of `kinit` counts, as with `useTicketCache`."""
+    found: dict[str, Any] = {}
+    if jaas.get("useKeyTab", "").lower() == "true":
+        if "keyTab" not in jaas:
+            raise BadSetting(f"{prefix}sasl.jaas.config", "useKeyTab needs keyTab")
+        found["sasl_kerberos_keytab"] = jaas["keyTab"].removeprefix("file:")
+    if "principal" in jaas:
+        found["sasl_kerberos_principal"] = jaas["principal"]
+    if "serviceName" in jaas:
+        found["sasl_kerberos_service_name"] = jaas["serviceName"]
     return found
 
 

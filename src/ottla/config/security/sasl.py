@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from ottla.config.errors import ConfigError, Problem
+from ottla.config.security.kerberos import KRB5_MODULE, KerberosSettings, kerberos_settings
 from ottla.config.security.listener_keys import ListenerKeys
 from ottla.config.security.oauth import OauthSettings, oauth_settings
 from ottla.config.security.oauth_login import TOKEN_URL, TokenEndpoint, token_endpoint
@@ -18,11 +19,14 @@ from ottla.security.scram import SCRAM_MECHANISMS
 PLAIN: Final = "PLAIN"
 OAUTHBEARER: Final = "OAUTHBEARER"
 PASSWORD_MECHANISMS: Final = (PLAIN, *SCRAM_MECHANISMS)
-SERVED_MECHANISMS: Final = (*PASSWORD_MECHANISMS, OAUTHBEARER)
+GSSAPI: Final = "GSSAPI"
+SERVED_MECHANISMS: Final = (*PASSWORD_MECHANISMS, OAUTHBEARER, GSSAPI)
+_OTHERS: Final = ", ".join((*PASSWORD_MECHANISMS, OAUTHBEARER))
 _HIDDEN: Final = "[hidden]"
 _PLAIN_MODULE: Final = "org.apache.kafka.common.security.plain.PlainLoginModule"
 _SCRAM_MODULE: Final = "org.apache.kafka.common.security.scram.ScramLoginModule"
 _OAUTH_MODULE: Final = "org.apache.kafka.common.security.oauthbearer.OAuthBearerLoginModule"
+_MODULES: Final = {PLAIN: _PLAIN_MODULE, OAUTHBEARER: _OAUTH_MODULE, GSSAPI: KRB5_MODULE}
 _USER_PREFIX: Final = "user_"
 _JAAS: Final = "sasl.jaas.config"
 _JWKS: Final = "sasl.oauthbearer.jwks.endpoint.url"
@@ -37,6 +41,7 @@ class Login:
     user: str = ""
     password: str = field(default="", repr=False)
     tokens: UnsecuredTokens | TokenEndpoint | None = None
+    kerberos: KerberosSettings | None = None
 
 
 @dataclass(frozen=True, slots=True)
@@ -49,6 +54,7 @@ class SaslSettings:
     reauth_ms: Mapping[str, int] = field(default_factory=dict)
     """Mechanism -> how long a client may stay signed in without signing in again; 0 for ever."""
     oauth: OauthSettings | None = None
+    kerberos: KerberosSettings | None = None
 
 
 def sasl_settings(keys: ListenerKeys) -> SaslSettings:
@@ -77,13 +83,20 @@ def sasl_settings(keys: ListenerKeys) -> SaslSettings:
             oauth = _oauth(keys)
         except ConfigError as error:
             problems += (one for one in error.problems if isinstance(one, Problem))
+    kerberos = None
+    if GSSAPI in mechanisms:
+        try:
+            kerberos = _kerberos(keys)
+        except ConfigError as error:
+            problems += (one for one in error.problems if isinstance(one, Problem))
     if problems:
         raise ConfigError(problems)
     reauth_ms = {}
     for name in mechanisms:
         own = keys.of_mechanism(name, _REAUTH)
         reauth_ms[name] = keys[_REAUTH] if own is None else own
-    return SaslSettings(mechanisms, users, keys["sasl.server.max.receive.size"], reauth_ms, oauth)
+    received = keys["sasl.server.max.receive.size"]
+    return SaslSettings(mechanisms, users, received, reauth_ms, oauth, kerberos)
 
 
 def login(keys: ListenerKeys, setting: str) -> Login:
@@ -97,6 +110,8 @@ def login(keys: ListenerKeys, setting: str) -> Login:
         raise ConfigError(problems)
     if mechanism == OAUTHBEARER:
         return Login(mechanism, tokens=_tokens(keys))
+    if mechanism == GSSAPI:
+        return Login(mechanism, kerberos=_kerberos(keys))
     options = _options(keys, mechanism, 'username="admin" password="its password"')
     name = keys.own_name(f"{mechanism.lower()}.{_JAAS}")
     user, password = options.get("username"), options.get("password")
@@ -137,6 +152,15 @@ def _tokens(keys: ListenerKeys) -> UnsecuredTokens | TokenEndpoint:
         raise ConfigError.of(name, _HIDDEN, str(error)) from None
 
 
+def _kerberos(keys: ListenerKeys) -> KerberosSettings:
+    example = 'useKeyTab=true storeKey=true keyTab="/kafka.keytab" principal="kafka/host@REALM"'
+    line = keys.own_name(f"{GSSAPI.lower()}.{_JAAS}")
+    if keys.of_mechanism(GSSAPI, _JAAS) is None:
+        expected = f"GSSAPI, the default, needs it, such as {KRB5_MODULE} required {example};"
+        raise ConfigError.of(line, None, f"{expected} other mechanisms are {_OTHERS}")
+    return kerberos_settings(keys, _options(keys, GSSAPI, example), line)
+
+
 def _plain_users(keys: ListenerKeys) -> dict[str, str]:
     return {
         option.removeprefix(_USER_PREFIX): value
@@ -150,7 +174,7 @@ def _options(
 ) -> Mapping[str, str]:
     """Return the options of the JAAS line of a mechanism."""
     name = keys.own_name(f"{mechanism.lower()}.{_JAAS}")
-    module = {PLAIN: _PLAIN_MODULE, OAUTHBEARER: _OAUTH_MODULE}.get(mechanism, _SCRAM_MODULE)
+    module = _MODULES.get(mechanism, _SCRAM_MODULE)
     text = keys.of_mechanism(mechanism, _JAAS)
     if text is None:
         if not is_needed:

@@ -13,6 +13,7 @@ from ottla.security.java_classes import (
     CREDENTIALS_RETRIEVER,
     FETCHED_LOGIN,
     FILE_RETRIEVER,
+    KERBEROS_SERVER,
     LOGIN_HANDLERS,
     LOGINS,
     PASSWORD_LOGIN,
@@ -35,7 +36,8 @@ _RETRIEVER: Final = "sasl.oauthbearer.jwt.retriever.class"
 
 def server_problems(keys: ListenerKeys, mechanism: str) -> Iterator[Problem]:
     """Yield what keeps a listener from accepting clients as these classes say."""
-    built_in = {"PLAIN": PLAIN_SERVER, _OAUTH: SERVER_HANDLERS}.get(mechanism, SCRAM_SERVER)
+    known = {"PLAIN": PLAIN_SERVER, _OAUTH: SERVER_HANDLERS, "GSSAPI": KERBEROS_SERVER}
+    built_in = known.get(mechanism, SCRAM_SERVER)
     name, given = _of_mechanism(keys, mechanism, _SERVER)
     if given and given not in built_in:
         yield Problem(name, given, refusal(built_in))

@@ -17,12 +17,12 @@ def signing_in_with_tokens(tokens: UnsecuredTokens | TokenEndpoint) -> BeginSign
     if isinstance(tokens, TokenEndpoint):
         source, extensions = TokenSource(tokens), tokens.extensions
 
-        async def fetched(runtime: Runtime) -> Mechanism:
+        async def fetched(runtime: Runtime, _: str) -> Mechanism:
             return OauthBearer(await source.token(runtime), extensions)
 
         return fetched
 
-    async def made(runtime: Runtime) -> Mechanism:
+    async def made(runtime: Runtime, _: str) -> Mechanism:
         return OauthBearer(tokens.token(runtime.clock.wall_ms()), tokens.extensions)
 
     return made

@@ -27,7 +27,7 @@ from ottla.protocol.messages.sasl_handshake import SaslHandshakeRequest, SaslHan
 from ottla.security.principal import USER_TYPE, KafkaPrincipal
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from ottla.broker.server.sign_in.mechanisms import BeginMechanism, ServerMechanism
 
@@ -96,6 +96,14 @@ class Conversation:
     def takes_raw_token(self) -> bool:
         """True if the next frame is a token and not a request."""
         return self.stage is Stage.AUTHENTICATE and not self._is_framed
+
+    @property
+    def prepare(self) -> Callable[[bytes], None] | None:
+        """What is to be done with the next token in a thread, before it is passed on here."""
+        if self.stage is not Stage.AUTHENTICATE:
+            return None
+        found: Callable[[bytes], None] | None = getattr(self._exchange, "prepare", None)
+        return found
 
     @property
     def user(self) -> str:

@@ -36,5 +36,13 @@ class ServerMechanism(Protocol):
         ...
 
 
+class SlowMechanism(ServerMechanism, Protocol):
+    """One whose tokens take too long for the loop."""
+
+    def prepare(self, token: bytes) -> None:
+        """Run in a thread before `evaluate` of the same token. Never raises."""
+        ...
+
+
 BeginMechanism: TypeAlias = Callable[[str], ServerMechanism]
 """Begins an exchange of an enabled mechanism."""

@@ -25,6 +25,8 @@ from ottla.logs import get_logger
 from ottla.protocol.apis import ApiKey
 
 if TYPE_CHECKING:
+    from collections.abc import Callable
+
     from ottla.broker.server.connections.connection import Connection
     from ottla.broker.server.context import NodeContext
     from ottla.broker.server.dispatch import Dispatcher, Route
@@ -142,12 +144,40 @@ class Session:
             if key is ApiKey.SASL_HANDSHAKE:
                 return conversation.handshake(request, context.api_version)
             if key is ApiKey.SASL_AUTHENTICATE:
+                if conversation.prepare is not None:
+                    return self._take_slowly(conversation, conversation.prepare, context, request)
                 response = conversation.authenticate(request, self._runtime.clock.wall_ms())
                 self._end_if_complete(conversation)
                 return response
             raise OutOfOrder(key, "re-authentication", answered=False)
         except SignInFailed as error:
             return self._refused(conversation, context, request, error)
+
+    def _take_slowly(
+        self,
+        conversation: Conversation,
+        prepare: Callable[[bytes], None],
+        context: NodeContext,
+        request: Any,
+    ) -> Pending:
+        pending = Pending()
+
+        async def take() -> None:
+            await self._runtime.in_thread(prepare, request.auth_bytes)
+            if pending.resolved:
+                return  # the client has left
+            try:
+                response = conversation.authenticate(request, self._runtime.clock.wall_ms())
+            except SignInFailed as error:
+                self._log(conversation, str(error))
+                delay_s = self._sign_ins.failure_delay_s
+                self._runtime.call_later(delay_s, self._tell, pending, error.response)
+                return
+            self._end_if_complete(conversation)
+            pending.resolve(response)
+
+        self._runtime.spawn(take(), name="sign in again")
+        return pending
 
     def _end_if_complete(self, conversation: Conversation) -> None:
         if conversation.stage is Stage.COMPLETE and conversation.result is not None:

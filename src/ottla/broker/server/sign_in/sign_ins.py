@@ -28,7 +28,7 @@ from ottla.broker.server.sign_in.plain import PlainServer, PlainUsers
 from ottla.broker.server.sign_in.scram import NONCE_BYTES, ScramServer, ScramUsers
 from ottla.broker.server.sign_in.small_frame import BadSize, SmallFrame
 from ottla.broker.server.sign_in.token_credentials import TokenCredentials
-from ottla.config.security.sasl import OAUTHBEARER, PLAIN
+from ottla.config.security.sasl import GSSAPI, OAUTHBEARER, PLAIN
 from ottla.config.security.tokens import token_settings
 from ottla.logs import get_logger, shortened
 from ottla.protocol.apis import ApiKey
@@ -42,11 +42,14 @@ if TYPE_CHECKING:
     from ottla.broker.server.sign_in.mechanisms import ServerMechanism
     from ottla.broker.server.sign_in.oauth import TokenCheck
     from ottla.broker.server.sign_in.token_credentials import TokenSignIn
+    from ottla.config.security.kerberos import KerberosSettings
     from ottla.config.security.oauth import OauthSettings
     from ottla.config.security.sasl import SaslSettings
     from ottla.protocol.headers import RequestHeader
+    from ottla.runtime.kerberos import Acceptor
     from ottla.runtime.network import Socket
     from ottla.runtime.runtime import Runtime
+    from ottla.security.kerberos_rules import KerberosRules
     from ottla.security.scram import ScramHash
 
 log = get_logger("ottla.network")
@@ -72,9 +75,22 @@ class ListenerSasl:
         self.name = name
         self.settings = settings
         self.plain_users = PlainUsers(settings.plain_users)
+        self.kerberos: tuple[Acceptor, KerberosRules] | None = None
+        if settings.kerberos is not None:
+            self.kerberos = (_acceptor(settings.kerberos), settings.kerberos.rules)
         self.tokens: TokenCheck | None = None
         if settings.oauth is not None:
             self.tokens = _token_check(runtime, name, settings.oauth)
+
+
+def _acceptor(settings: KerberosSettings) -> Acceptor:
+    """Raises `OSError` if nobody could sign in."""
+    from ottla.runtime.kerberos import Acceptor, KerberosError
+
+    try:
+        return Acceptor(settings.principal, settings.keytab)
+    except KerberosError as error:
+        raise OSError(f"nobody could sign in by GSSAPI: {error}") from None
 
 
 def _token_check(runtime: Runtime, listener: str, settings: OauthSettings) -> TokenCheck:
@@ -133,6 +149,10 @@ class SignIns:
             from ottla.broker.server.sign_in.oauth import OauthServer
 
             return OauthServer(listener.tokens, self.runtime.clock.wall_ms)
+        if name == GSSAPI and listener.kerberos is not None:
+            from ottla.broker.server.sign_in.gssapi import GssapiServer
+
+            return GssapiServer(*listener.kerberos)
         nonce = b64encode(self.runtime.random.randbytes(NONCE_BYTES)).decode()
         credentials = services.metadata.image.scram_credentials
         return ScramServer(
@@ -194,6 +214,7 @@ class SignIn:
         "_finished",
         "_frame",
         "_is_ending",
+        "_is_preparing",
         "_outgoing",
         "_services",
         "_sign_ins",
@@ -229,6 +250,7 @@ class SignIn:
         self._frame = SmallFrame(listener.settings.receive_bytes_max)
         self._outgoing = Outgoing(socket, lambda path, error: None)
         self._is_ending = False
+        self._is_preparing = False
         self._timer = sign_ins.runtime.call_later(SIGN_IN_TIMEOUT_S, self._time_out)
         socket.on_readable(self._readable)
 
@@ -237,6 +259,8 @@ class SignIn:
     def _readable(self) -> None:
         for _ in range(FRAMES_PER_WAKEUP_MAX):
             if self._socket is None or self._is_ending or self._outgoing.chunks:
+                return
+            if self._is_preparing:
                 return
             try:
                 frame = self._receive(self._socket)
@@ -255,7 +279,35 @@ class SignIn:
             if frame is None:
                 self.give_up("the client closed the connection")
                 return
+            prepare = self._conversation.prepare
+            token = self._token_in(frame) if prepare is not None else None
+            if prepare is None or token is None:
+                self._take(frame)
+            else:
+                self._is_preparing = True
+                self._socket.on_readable(None)
+                self._sign_ins.runtime.spawn(self._prepare(prepare, token, frame), name="sign in")
+
+    async def _prepare(self, prepare: Callable[[bytes], None], token: bytes, frame: bytes) -> None:
+        await self._sign_ins.runtime.in_thread(prepare, token)
+        self._is_preparing = False
+        if self._socket is not None:
             self._take(frame)
+
+    def _token_in(self, frame: bytes) -> bytes | None:
+        """Return the token that a frame has; None if it has none, which ends the sign-in."""
+        if self._conversation.takes_raw_token:
+            return frame
+        try:
+            header, position = read_request_header(frame)
+            if header.api_key != ApiKey.SASL_AUTHENTICATE:
+                return None
+            route = self._dispatcher.find(header.api_key, header.api_version)
+            request = self._decoded(route, frame, position)
+        except (MalformedMessage, NotServed, SignInFailed):
+            return None
+        found: bytes = request.auth_bytes
+        return found
 
     def _receive(self, socket: Socket) -> bytes | None:
         """Return the next frame; None if the client has ended the connection."""

@@ -97,6 +97,7 @@ class EchoRoute:
     elements_max = 0
     weighed_above = None
     long_answer = None
+    figures = None
 
     def __init__(self) -> None:
         self.handle: Callable[[Any, bytes], Any] = lambda context, body: Echo(body)

@@ -56,7 +56,9 @@ def handle(partition: Partition, batch: bytes) -> Any:
     hosted = HostedTopic("t", b"i" * 16, TopicConfig())
     hosted.partitions[0] = partition
     replicas = SimpleNamespace(topics={"t": hosted}, fail_dir_if_needed=lambda error: error)
-    services = SimpleNamespace(runtime=FakeRuntime(), replicas=replicas, authorizer=None)
+    services = SimpleNamespace(
+        runtime=FakeRuntime(), replicas=replicas, authorizer=None, topic_figures=None
+    )
     context: Any = SimpleNamespace(api_version=VERSION, services=services)
     # As it comes in: records are a view of a buffer that may be written to.
     sent = b"".join(

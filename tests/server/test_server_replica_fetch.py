@@ -73,7 +73,11 @@ class Leader:
             clock=clock, call_later=lambda *_: timer, call_soon=self._soon.append
         )
         services = SimpleNamespace(
-            replicas=replicas, runtime=runtime, replica_sessions=self.sessions, authorizer=None
+            replicas=replicas,
+            runtime=runtime,
+            replica_sessions=self.sessions,
+            authorizer=None,
+            topic_figures=None,
         )
         caller = Caller(ANONYMOUS, ("127.0.0.1", 0), "PLAINTEXT")
         self._context: Any = RequestContext(ApiKey.FETCH, 17, None, caller, services)  # type: ignore[type-var]

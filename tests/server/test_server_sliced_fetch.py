@@ -58,6 +58,7 @@ def test_what_is_written_between_two_slices_is_not_waited_for(
             fetch_sessions=SimpleNamespace(create=lambda *_: None, update=_update),
             replicas=SimpleNamespace(topics={"t": hosted}, selects_by_rack=False),
             quotas=SimpleNamespace(is_active=False),
+            topic_figures=None,
         )
         context: Any = SimpleNamespace(
             services=services, api_version=12, caller=SimpleNamespace(connection_id=1)

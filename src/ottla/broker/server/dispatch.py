@@ -10,7 +10,7 @@ from __future__ import annotations
 import importlib
 from collections.abc import Callable, Generator
 from functools import cache
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from ottla.broker.server.contract import (
     BROKERS,
@@ -28,6 +28,9 @@ from ottla.protocol.apis import APIS, ApiKey, api
 from ottla.protocol.codec import decoder, decoder_in_steps, encoder, encoder_in_steps
 from ottla.protocol.decoding import holds_records
 from ottla.protocol.errors import ErrorCode, KafkaError
+
+if TYPE_CHECKING:
+    from ottla.broker.server.figures.requests import ApiFigures, RequestFigures
 
 
 @cache
@@ -69,6 +72,7 @@ class Route:
         "decode",
         "elements_max",
         "encode",
+        "figures",
         "handle",
         "is_exempt",
         "long_answer",
@@ -84,6 +88,8 @@ class Route:
     def __init__(self, key: ApiKey, version: int, kind: str) -> None:
         declared = api(key)
         self.name: str = declared.name
+        self.figures: ApiFigures | None = None
+        """Counts and measures its requests, if anybody asks for the metrics."""
         # Contexts have the services that the kind of listener needs, which types cannot tell.
         self.handle: Callable[[Any, Any], Any] = (
             serve_on_broker(key) if kind == BROKERS else serve_on_controller(key)
@@ -167,6 +173,9 @@ class Dispatcher:
     def __init__(self, kind: str) -> None:
         self.kind = kind
         self.routes: dict[int, Route] = {}
+        self.figures: RequestFigures | None = None
+        """Count and measure requests; None if nobody asks for the metrics. Set it before anything
+        is served."""
 
     def find(self, key: int, version: int) -> Route:
         """Return the route of a request; raises `NotServed` if there is none."""
@@ -184,4 +193,6 @@ class Dispatcher:
                 return UnsupportedApiVersions()
             raise NotServed(key, version)
         route = self.routes[key << 16 | version] = Route(served, version, self.kind)
+        if self.figures is not None:
+            route.figures = self.figures.of(route.name)
         return route

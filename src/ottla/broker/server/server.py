@@ -303,6 +303,14 @@ class Server:
         connection = Connection(socket, caller, self.dispatchers[kind], services, self, session)
         self._connections[connection] = None
 
+    def connections_by_listener(self) -> dict[str, int]:
+        """Return the number of connections of each open listener."""
+        found = {one.name: 0 for one in self._listeners}
+        for connection in self._connections:
+            name = connection.caller.listener_name
+            found[name] = found.get(name, 0) + 1
+        return found
+
     def forget(self, connection: Connection) -> None:
         """Remove a closed connection."""
         if self._connections.pop(connection, self) is self:

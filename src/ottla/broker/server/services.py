@@ -23,6 +23,7 @@ if TYPE_CHECKING:
     from ottla.broker.server.batch_opener import BatchOpener
     from ottla.broker.server.envelopes.serving import EnvelopedRequests
     from ottla.broker.server.fetch_sessions import FetchSessionCache
+    from ottla.broker.server.figures.topics import TopicFigures
     from ottla.broker.server.live_config import LiveConfig
     from ottla.broker.server.local import LocalController
     from ottla.broker.server.replica_sessions import ReplicaSessionCache
@@ -73,3 +74,5 @@ class BrokerServices(NodeServices):
     fetch_sessions: FetchSessionCache
     replica_sessions: ReplicaSessionCache
     quotas: ClientQuotas
+    topic_figures: TopicFigures | None = None
+    """Counts what clients send and get, if anybody asks for the metrics."""

@@ -10,6 +10,7 @@ from ottla.runtime.disk import FileSlice
 if TYPE_CHECKING:
     from ottla.broker.server.connections.meter import Meter
     from ottla.broker.server.dispatch import Route
+    from ottla.broker.server.figures.requests import Watch
     from ottla.broker.server.pending import Pending
 
 UNANSWERED_REQUESTS_MAX: Final = 64
@@ -21,7 +22,7 @@ HELD_ANSWER_BYTES_MAX: Final = 256 * 1024
 class Slot:
     """The place of one answer in the order of answers."""
 
-    __slots__ = ("chunks", "correlation_id", "meter", "pending", "ready", "route")
+    __slots__ = ("chunks", "correlation_id", "meter", "pending", "ready", "route", "watch")
 
     def __init__(
         self,
@@ -37,6 +38,8 @@ class Slot:
         self.pending = pending
         self.ready = False
         self.chunks: list[Any] = []
+        self.watch: Watch | None = None
+        """Measures its phases, if anybody asks for the metrics."""
 
 
 class OwedAnswers:

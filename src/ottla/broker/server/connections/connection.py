@@ -37,6 +37,7 @@ if TYPE_CHECKING:
     from ottla.broker.server.connections.meter import Meter
     from ottla.broker.server.context import NodeContext
     from ottla.broker.server.dispatch import Dispatcher, Route
+    from ottla.broker.server.figures.requests import ApiFigures, Watch
     from ottla.broker.server.server import Server
     from ottla.broker.server.services import NodeServices
     from ottla.broker.server.sign_in.session import Session
@@ -58,8 +59,10 @@ REQUESTS_BETWEEN_CLOCK_LOOKS: Final = 16
 class Connection:
     __slots__ = (
         "_backlog",
+        "_began_s",
         "_closed",
         "_dispatcher",
+        "_figures",
         "_out",
         "_outgoing",
         "_owed",
@@ -113,6 +116,9 @@ class Connection:
         self._turn_over = False
         self._closed = False
         self._reading = False
+        self._figures: ApiFigures | None = None
+        """Those of the request that is being served; None if requests are not measured."""
+        self._began_s = 0.0
         if session is not None:
             session.begin(self)
         self._resume_reading()
@@ -258,6 +264,9 @@ class Connection:
                     position += 1
         except (MalformedMessage, struct.error, IndexError, UnicodeDecodeError) as error:
             raise BadFrame(f"a request that cannot be decoded ({error})") from None
+        if route.figures is not None:
+            self._began_s = self._server.runtime.clock.now()
+            self._figures = route.figures
         context = RequestContext(
             api_key, version, client_id, self.caller, self._services, correlation_id
         )
@@ -282,6 +291,10 @@ class Connection:
                 meter.exempt()
         elif quotas.counts_exempt and route.is_exempt(context, request):
             meter = exempt_meter(quotas)
+        if self._figures is not None:
+            if self._figures.of_nodes is not None and route.is_exempt(context, request):
+                self._figures = self._figures.of_nodes
+            self._figures.begun(version, self._began_s - self.last_active)
         try:
             if route.weighed_above is not None and weight_of(request) - 1 > route.weighed_above:
                 work = self._server.large_requests.serve(route, context, request, meter)
@@ -307,6 +320,8 @@ class Connection:
                 work = self._server.large_requests.encode(route, result)
                 self._await(route, correlation_id, ClientTask(work), meter)
                 return
+            if self._figures is not None:
+                self._figures.answered(result)
             self._answer(route, correlation_id, chunks)
             if meter is not None:
                 self._mute(route, meter)
@@ -326,18 +341,30 @@ class Connection:
         if frame.obj is server.receive_view.obj:
             # the shared buffer is reused before this request is done
             frame = memoryview(bytearray(frame))
+        if self._figures is not None:
+            self._figures.begun(context.api_version, self._began_s - self.last_active)
         work = server.large_requests.serve_frame(route, context, frame, position, meter)
         self._await(route, correlation_id, ClientTask(work), meter)
 
     def _answer(self, route: Route, correlation_id: int, chunks: list[Any]) -> None:
         if self._slots:
             slot = Slot(route, correlation_id, None)
+            if self._figures is not None:
+                slot.watch = self._watch(self._figures)
             self._owed.keep(slot, chunks)
             slot.ready = True
             self._slots.append(slot)
             self._waits_for_answer = self._waits_for_answer or self._owed.is_full
         else:
             self._outgoing.add(correlation_id, chunks, route.response_is_flexible)
+            if self._figures is not None:
+                now_s = self._server.runtime.clock.now()
+                self._figures.sent_at_once(self.last_active, self._began_s, now_s)
+
+    def _watch(self, figures: ApiFigures) -> Watch:
+        from ottla.broker.server.figures.requests import Watch
+
+        return Watch(figures, self._server.runtime.clock.now, self.last_active, self._began_s)
 
     def _await(
         self,
@@ -348,6 +375,8 @@ class Connection:
     ) -> None:
         pending = result if isinstance(result, Pending) else PendingTask(result)
         slot = Slot(route, correlation_id, pending, meter)
+        if self._figures is not None:
+            slot.watch = self._watch(self._figures)
         self._slots.append(slot)
         self._waits_for_answer = (
             self._waits_for_answer or pending.holds_connection or self._owed.is_full
@@ -362,6 +391,8 @@ class Connection:
         meter = slot.meter
         if meter is not None and not isinstance(response, Exception):
             meter.settle(response)
+        if slot.watch is not None and not isinstance(response, Exception):
+            slot.watch.resolved(response)
         if isinstance(response, Exception):
             self._fail_slot(slot, response)
             if self._closed:
@@ -406,6 +437,8 @@ class Connection:
         """Send every answer whose turn has come, then serve further requests."""
         owed = self._owed
         while (slot := owed.next_ready()) is not None:
+            if slot.watch is not None:
+                slot.watch.sent()
             if slot.chunks:
                 flexible = slot.route.response_is_flexible
                 self._outgoing.add(slot.correlation_id, slot.chunks, flexible)
@@ -429,6 +462,8 @@ class Connection:
         else:
             if meter is not None:
                 meter.settle_at_once(response)
+            if self._figures is not None:
+                self._figures.answered(response)
             self._answer(route, correlation_id, route.encode(response))
             if meter is not None:
                 self._mute(route, meter)
@@ -446,6 +481,8 @@ class Connection:
         else:
             if slot.meter is not None:
                 slot.meter.settle(response)
+            if slot.watch is not None:
+                slot.watch.resolved(response)
             self._owed.keep(slot, slot.route.encode(response))
 
     def _error_response(self, route: Route, error: Exception) -> Any:

@@ -24,8 +24,9 @@ from ottla.security.rights import Operation
 if TYPE_CHECKING:
     from ottla.broker.replication.replica_manager import ReplicaManager
     from ottla.broker.server.context import BrokerContext
+    from ottla.broker.server.services import BrokerServices
     from ottla.runtime.disk import FileSlice
-    from ottla.runtime.runtime import Runtime, Timer
+    from ottla.runtime.runtime import Timer
 
 TOPIC_IDS_FROM: Final = 13
 REPLICA_STATE_FROM: Final = 15
@@ -69,7 +70,7 @@ def handle(
     session.update(request.topics)
     for gone in session.forget(request.forgotten_topics_data):
         _forget(replicas, gone)
-    return ReplicaFetch(services.runtime, replicas, request, session, full=full).start()
+    return ReplicaFetch(services, request, session, full=full).start()
 
 
 def _not_authorized(request: FetchRequest) -> FetchResponse:
@@ -110,6 +111,7 @@ class ReplicaFetch(Pending):
     """A fetch of a follower: answered at once if there is data, else when some arrives."""
 
     __slots__ = (
+        "_figures",
         "_full",
         "_left_bytes",
         "_replicas",
@@ -123,16 +125,16 @@ class ReplicaFetch(Pending):
 
     def __init__(
         self,
-        runtime: Runtime,
-        replicas: ReplicaManager,
+        services: BrokerServices,
         request: FetchRequest,
         session: ReplicaSession,
         *,
         full: bool,
     ) -> None:
         super().__init__()
-        self._runtime = runtime
-        self._replicas = replicas
+        self._runtime = services.runtime
+        self._replicas = services.replicas
+        self._figures = services.topic_figures
         self._request = request
         self._session = session
         self._full = full
@@ -307,6 +309,11 @@ class ReplicaFetch(Pending):
 
     def _respond(self, answers: list[tuple[FollowedPartition, PartitionData]]) -> FetchResponse:
         by_topic: dict[bytes, FetchableTopicResponse] = {}
+        if self._figures is not None:
+            for followed, answer in answers:
+                hosted = self._replicas.topics_by_id.get(followed.key[0])
+                if hosted is not None:
+                    self._figures.replicated(hosted.name, len(answer.records or b""))
         for followed, answer in answers:
             if not followed.behind:
                 self._session.settled(followed)

@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     from ottla.broker.replication.partition import Partition
     from ottla.broker.server.authorizer import Authorizer
     from ottla.broker.server.context import BrokerContext
+    from ottla.broker.server.figures.topics import TopicFigures
     from ottla.broker.storage.segments.transaction_index import (
         AbortedTransaction as IndexedTransaction,
     )
@@ -348,6 +349,8 @@ class FetchRun:
             throttle_ms = self._charge(self._budget)
             if throttle_ms:
                 return self._throttled(throttle_ms)
+        if self._context.services.topic_figures is not None:
+            self._count(self._context.services.topic_figures)
         session = self._session
         by_topic: dict[str | bytes, FetchableTopicResponse] = {}
         leaders: list[int] | None = None
@@ -376,6 +379,16 @@ class FetchRun:
                 for leader_id, endpoint, rack in addresses(self._context, leaders)
             ]
         return response
+
+    def _count(self, figures: TopicFigures) -> None:
+        replicas = self._context.services.replicas
+        for wanted, answer in self._answers:
+            if isinstance(wanted.topic, bytes):
+                hosted = replicas.topics_by_id.get(wanted.topic)
+            else:
+                hosted = replicas.topics.get(wanted.topic)
+            if hosted is not None:
+                figures.read(hosted.name, len(answer.records or b""), answer.error_code)
 
     def _charge(self, budget: Budget) -> int:
         """Charge the response; return for how long to send none."""

@@ -45,6 +45,7 @@ from ottla.records.header_fields import (
     BATCH_LENGTH,
     PRODUCER_EPOCH,
     PRODUCER_ID,
+    RECORD_COUNT,
 )
 from ottla.records.rules import ProduceRules
 from ottla.records.validation import (
@@ -60,6 +61,7 @@ if TYPE_CHECKING:
     from ottla.broker.replication.topic import HostedTopic
     from ottla.broker.server.batch_opener import OpeningQueue
     from ottla.broker.server.context import BrokerContext
+    from ottla.broker.server.figures.topics import TopicFigures
     from ottla.broker.storage.producers.verification import Verification
 
 _WRITE: Final = Operation.WRITE
@@ -88,6 +90,7 @@ class _Item:
         "answer",
         "error",
         "header",
+        "hosted",
         "must_open",
         "partition",
         "records",
@@ -99,10 +102,12 @@ class _Item:
         self.answer = answer
         self.error: KafkaError | None = None
         self.must_open = False
+        self.hosted: HostedTopic | None = None
+        """The topic, if it is here and the client may write to it."""
+        self.records: Buffer = b""
         self.verification: Verification | None = None
         self.partition: Partition
         self.rules: ProduceRules
-        self.records: Buffer
         self.header: BatchHeader
 
 
@@ -162,12 +167,15 @@ class Production:
                 try:
                     if not may_write:
                         raise self._refusal(wanted)
+                    item.hosted = hosted
                     self._check(item, hosted, wanted)
                     if must_open(item.header, item.records, item.rules, self._now_ms):
                         item.must_open = True
                         at_once = False
                 except KafkaError as error:
                     item.error = without_traceback(error)
+                    if isinstance(wanted.records, memoryview):
+                        item.records = wanted.records
             if self._context.api_version >= TOPIC_IDS_FROM:
                 group = TopicProduceResponse(topic_id=topic.topic_id, partition_responses=answers)
             else:
@@ -401,6 +409,8 @@ class Production:
             if item.error is not None:
                 _refuse(item.answer, self._context.services.replicas.fail_dir_if_needed(item.error))
                 self._misled = self._misled or item.answer.error_code in WRONG_LEADER
+        if self._context.services.topic_figures is not None:
+            self._count(self._context.services.topic_figures)
         if self._request.acks == 0:
             self._check_accepted()
             return None
@@ -443,6 +453,16 @@ class Production:
             if self._unsettled is None:
                 self._unsettled = {}
             self._unsettled[partition] = (appended.last_offset + 1, answer)
+
+    def _count(self, figures: TopicFigures) -> None:
+        for item in self._items:
+            if item.hosted is None:
+                continue
+            if item.error is None:
+                count = item.header[RECORD_COUNT]
+                figures.appended(item.hosted.name, len(item.records), count)
+            else:
+                figures.refused(item.hosted.name, len(item.records), item.error.code)
 
     # --- the answer -----------------------------------------------------------------------------
 

@@ -60,6 +60,7 @@ if TYPE_CHECKING:
     from ottla.broker.storage.log import Log
     from ottla.config.listeners import Listener
     from ottla.counters import Metric
+    from ottla.metrics.endpoint import MetricsEndpoint
     from ottla.network.node_tls import ListenerTls, NodeTls
     from ottla.network.security import Security
     from ottla.runtime.os_runtime import OsRuntime
@@ -78,7 +79,10 @@ class Node:
     raise before that, and without the role.
     """
 
-    def __init__(self, runtime: Runtime, config: BrokerConfig) -> None:
+    def __init__(
+        self, runtime: Runtime, config: BrokerConfig, metrics_at: tuple[str, int] | None = None
+    ) -> None:
+        """`metrics_at`: where to serve metrics, if anybody wants them."""
         self.runtime = runtime
         self.node_id: int = config["node.id"]
         self.live_config = LiveConfig(config)
@@ -122,6 +126,15 @@ class Node:
             self._authorizer = AclAuthorizer(runtime, config.authorization)
         self._mutations: MutationQuotas | None = None
         """The quotas of changes; None if this is no controller."""
+        self.metrics: MetricsEndpoint | None = None
+        self.metrics_address: tuple[str, int] | None = None
+        """Where metrics are served: the host as configured, and the port that was opened."""
+        if metrics_at is not None:
+            from ottla.metrics.endpoint import MetricsEndpoint
+
+            self.metrics = MetricsEndpoint(self, *metrics_at)
+            for dispatcher in self.server.dispatchers.values():
+                dispatcher.figures = self.metrics.requests
         self._closing: list[Callable[[], Awaitable[None] | None]] = []
         """Stops what was started: call the last one first."""
 
@@ -153,6 +166,17 @@ class Node:
     @property
     def broker(self) -> Broker:
         return self._broker.result()
+
+    @property
+    def waits_for(self) -> str | None:
+        """What has to happen before the node serves; None if it does."""
+        if not self.has_metadata:
+            return "the disks are being opened"
+        if self.metadata.quorum.core.leader_id < 0:
+            return "there is no quorum of controllers"
+        if self.config.is_broker and (not self.has_broker or self.broker.lifecycle.is_fenced):
+            return "the controller has not let this broker serve yet"
+        return None
 
     @property
     def replicas(self) -> ReplicaManager:
@@ -189,10 +213,15 @@ class Node:
             self._watch_tls_files(self._tls)
         await self.log_manager.open()
         self._closing.append(self._close_logs)
+        if self.metrics is not None:
+            self.metrics_address = self.metrics.open()
+            self._closing.append(self.metrics.close)
         # Finish deletions of topics, so that nothing is left for the next start to wonder about.
         self._closing.append(self._reactions.finished)
         self._closing += [self.peers.close, self._controller_peers.close, self.server.close]
         metadata = await self._open_metadata()
+        if self.metrics is not None:
+            self.metrics.follow()
         local = self._start_controller(metadata) if self.config.is_controller else None
         link = ControllerLink(
             self.runtime,
@@ -457,6 +486,7 @@ class Node:
             ),
             replica_sessions=ReplicaSessionCache(runtime.random),
             quotas=self.server.quotas,
+            topic_figures=None if self.metrics is None else self.metrics.topics,
         )
         broker = Broker(services, lifecycle, self._departure, self._reactions)
         self._broker.set_result(broker)
@@ -654,6 +684,7 @@ def _directory_of(log: Log, image: MetadataImage, node_id: int) -> bytes | None:
 def run(
     config: BrokerConfig,
     started: Callable[[Node], object] = lambda node: None,
+    metrics_at: tuple[str, int] | None = None,
 ) -> int:
     """Serve until Ctrl-C, SIGTERM or SIGHUP; return the exit code. A second signal ends the wait
     for others to take over. `started` is called when clients are served."""
@@ -663,7 +694,7 @@ def run(
     async def serve(runtime: OsRuntime) -> int:
         giving_back = asyncio.ensure_future(give_back_now_and_then())
         try:
-            return await _serve(runtime, config, started)
+            return await _serve(runtime, Node(runtime, config, metrics_at), started)
         finally:
             giving_back.cancel()
 
@@ -671,12 +702,10 @@ def run(
     return run_on_loop(serve)
 
 
-async def _serve(
-    runtime: OsRuntime, config: BrokerConfig, started: Callable[[Node], object]
-) -> int:
+async def _serve(runtime: OsRuntime, node: Node, started: Callable[[Node], object]) -> int:
+    config = node.config
     stop_asked: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
-    node = Node(runtime, config)
     runtime.on_stop_signal(lambda: stop_asked.set_result(None), hurry=node.stop_waiting)
     for warning in config.unused_warnings():
         log.warning(warning)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from functools import cached_property
 from typing import TYPE_CHECKING
 
@@ -112,6 +112,13 @@ class Coordinators:
             _ = self.groups
         if TRANSACTIONS_TOPIC in image.topics:
             _ = self.transactions
+
+    def group_shards(self) -> Iterable[GroupShard]:
+        """Return the shards of groups that this broker coordinates; raises `KafkaError` while one
+        of them is loading."""
+        if GROUPS_TOPIC not in self._image.topics:
+            return []
+        return [shard for _, shard in self.groups.shards()]
 
     async def ensure_topic(self, name: str) -> None:
         """Create an internal topic if it does not exist, and wait for it."""

@@ -20,6 +20,7 @@ if TYPE_CHECKING:
 
 DATA_DEFAULT = "data"
 LISTENER_DEFAULT = "localhost:9092"
+METRICS_DEFAULT = "localhost:9404"
 SECURE_FOLDER = "secure"
 
 DESCRIPTION = """\
@@ -34,6 +35,7 @@ examples:
   ottla start --config server.properties -o log.retention.hours=24
   ottla start --nodes 3                                   # a cluster on this machine
   ottla start --secure                                    # TLS, users and ACLs
+  ottla start --metrics                                   # for Prometheus, on port 9404
 """
 
 
@@ -48,10 +50,11 @@ def main(arguments: list[str]) -> int:
             raise UsageError("--nodes: 1 or more")
         if options.secure and options.config:
             raise UsageError("--secure makes its own settings: leave --config out")
+        metrics_at = _metrics_address(options.metrics)
         if options.nodes is not None and options.nodes > 1:
-            return _start_nodes(options, began)
+            return _start_nodes(options, began, metrics_at)
         if options.secure:
-            return _start_secure(options, began)
+            return _start_secure(options, began, metrics_at)
         settings = gathered(
             options.data,
             options.listeners or [],
@@ -71,7 +74,7 @@ def main(arguments: list[str]) -> int:
         complaint = complaint or _secured_in(Path(config.log_dirs[0]))
     if complaint:
         parser.error(complaint)
-    return _run(config, lambda node: _say_ready(node, began))
+    return _run(config, lambda node: _say_ready(node, began), metrics_at)
 
 
 class UsageError(Exception):
@@ -113,6 +116,14 @@ def _parser() -> ArgumentParser:
         "keys and passwords are kept in DIR/secure",
     )
     add(
+        "--metrics",
+        nargs="?",
+        const=METRICS_DEFAULT,
+        metavar="HOST:PORT",
+        help="serve /metrics for Prometheus, /health and /ready, for all who reach that address "
+        f"(without one: {METRICS_DEFAULT}); with --nodes on consecutive ports",
+    )
+    add(
         "-o",
         dest="overrides",
         action="append",
@@ -143,7 +154,9 @@ SETTLE_AFTER_S = 1.0
 """Settling takes a hundredth of a second, for which the first clients should not wait."""
 
 
-def _run(config: BrokerConfig, started: Callable[[Node], object]) -> int:
+def _run(
+    config: BrokerConfig, started: Callable[[Node], object], metrics_at: tuple[str, int] | None
+) -> int:
     from ottla.runtime.collector import collector_paused, settle
 
     with collector_paused():  # what is imported is no garbage
@@ -154,7 +167,7 @@ def _run(config: BrokerConfig, started: Callable[[Node], object]) -> int:
         node.runtime.call_later(SETTLE_AFTER_S, settle)
 
     try:
-        return run(config, started_and_settled)
+        return run(config, started_and_settled, metrics_at)
     except Exception as error:
         line = explain(error, config)
         if line is None:
@@ -193,7 +206,7 @@ def explain(error: Exception, config: BrokerConfig) -> str | None:
 # Secured
 
 
-def _start_secure(options: Namespace, began: float) -> int:
+def _start_secure(options: Namespace, began: float, metrics_at: tuple[str, int] | None) -> int:
     overrides = dict(options.overrides or [])
     if len(options.listeners or []) > 1 or "listeners" in overrides:
         raise UsageError("--secure takes one --listener")
@@ -213,7 +226,7 @@ def _start_secure(options: Namespace, began: float) -> int:
         places = [_show(endpoint.host, endpoint.port) for endpoint in node.endpoints]
         _say_secured(folder, places)
 
-    return _run(config, started)
+    return _run(config, started, metrics_at)
 
 
 def _secured_in(data: Path) -> str | None:
@@ -251,7 +264,7 @@ def _say_secured(folder: SecureFolder, places: Sequence[str]) -> None:
 # Several nodes
 
 
-def _start_nodes(options: Namespace, began: float) -> int:
+def _start_nodes(options: Namespace, began: float, metrics_at: tuple[str, int] | None) -> int:
     from ottla.cli.nodes.folder import FolderUnusable
     from ottla.cli.nodes.start import NODES_MAX, start_nodes
 
@@ -279,9 +292,33 @@ def _start_nodes(options: Namespace, began: float) -> int:
     for_nodes = [f"--log-format={options.log_format}"]
     for_nodes += [f"--log-level={level}" for level in options.log_levels or []]
     try:
-        return start_nodes(options.nodes, data, address, given, for_nodes, started)
+        return start_nodes(
+            options.nodes,
+            data,
+            address,
+            given,
+            lambda number: [*for_nodes, *_metrics_options(metrics_at, number)],
+            started,
+        )
     except FolderUnusable as error:
         raise UsageError(str(error)) from error
+
+
+def _metrics_address(text: str | None) -> tuple[str, int] | None:
+    if text is None:
+        return None
+    host, _, port = text.rpartition(":")
+    if not host or not port.isdigit() or int(port) > 65_535:
+        raise UsageError(f"--metrics: {text!r} is not HOST:PORT, as {METRICS_DEFAULT} is")
+    return host.strip("[]"), int(port)
+
+
+def _metrics_options(metrics_at: tuple[str, int] | None, number: int) -> list[str]:
+    """Return the option for a node of several: each has a port of its own."""
+    if metrics_at is None:
+        return []
+    host, port = metrics_at
+    return [f"--metrics={_show(host, port + number - 1 if port else 0)}"]
 
 
 def _address(text: str) -> tuple[str, int]:
@@ -306,6 +343,8 @@ def _say_ready(node: Node, began: float) -> None:
         places += f" (listening on {bound})"
     folders = ", ".join(str(Path(folder).resolve()) for folder in node.config.log_dirs)
     _say(places, folders, began)
+    if node.metrics_address is not None:
+        _print(f"Metrics: http://{_show(*node.metrics_address)}/metrics")
 
 
 def _say(places: str, folders: str, began: float) -> None:
@@ -313,7 +352,10 @@ def _say(places: str, folders: str, began: float) -> None:
     from ottla.runtime.clock import SystemClock
 
     taken = SystemClock().now() - began
-    line = f"Ottla {__version__} ready in {taken:.2f} s: {places}, data in {folders}"
+    _print(f"Ottla {__version__} ready in {taken:.2f} s: {places}, data in {folders}")
+
+
+def _print(line: str) -> None:
     try:
         print(line, flush=True)
     except OSError:

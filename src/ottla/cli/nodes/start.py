@@ -49,11 +49,11 @@ def start_nodes(
     data: Path,
     address: tuple[str, int],
     given: Mapping[str, str],
-    options: Sequence[str],
+    options_of: Callable[[int], Sequence[str]],
     started: Callable[[Sequence[str]], object],
 ) -> int:
-    """Run the cluster until Ctrl-C; return the exit code. `options` go to every node; `started` is
-    called with all addresses once every broker serves clients."""
+    """Run the cluster until Ctrl-C; return the exit code. `options_of` returns what a node is given
+    by its number; `started` is called with all addresses once every broker serves clients."""
     host, port = address
     if port and port + count > 65_536:
         raise FolderUnusable(f"{count} nodes from port {port} on: there are only 65535 ports")
@@ -71,7 +71,7 @@ def start_nodes(
         folder = prepare(data, count, port)
         write_settings(folder, host, given)
         places = [f"{host}:{folder.ports[number - 1]}" for number in folder.brokers]
-        nodes = Nodes(folder, lambda now: write_settings(now, host, given), options)
+        nodes = Nodes(folder, lambda now: write_settings(now, host, given), options_of)
         return asyncio.run(nodes.run(lambda: started(places)))
     finally:
         lock.release()
@@ -94,12 +94,15 @@ class Restarts:
 
 class Nodes:
     def __init__(
-        self, folder: NodesFolder, rewrite: Callable[[NodesFolder], object], options: Sequence[str]
+        self,
+        folder: NodesFolder,
+        rewrite: Callable[[NodesFolder], object],
+        options_of: Callable[[int], Sequence[str]],
     ) -> None:
         """`rewrite` writes the settings of all nodes of a folder."""
         self._folder = folder
         self._rewrite = rewrite
-        self._options = options
+        self._options_of = options_of
         self._width = len(f"node {folder.count}")
         self._children: dict[int, ChildNode] = {}
         self._keepers: dict[int, asyncio.Task[None]] = {}
@@ -133,7 +136,7 @@ class Nodes:
     def _child(self, number: int) -> ChildNode:
         file = self._folder.config_file(number)
         now = asyncio.get_running_loop().time
-        return ChildNode(number, file, self._options, self._print, now)
+        return ChildNode(number, file, self._options_of(number), self._print, now)
 
     def _start(self, number: int) -> None:
         self._children[number] = self._child(number)

@@ -58,6 +58,23 @@ def test_who_shares_a_budget_follows_from_the_quota(at: int, tags: Tags) -> None
     assert bound.tags == tags
 
 
+def test_long_names_have_budgets_of_their_own_and_take_little_memory(quotas: ClientQuotas) -> None:
+    long = "x" * 30_000
+    quotas.take(
+        {entity({"client-id": None}): {RATE: 1.0}, entity({"client-id": long}): {RATE: 2.0}}
+    )
+    limits = []
+    for client_id in (long, f"{long}1", f"{long}2", f"{long}1"):
+        allowance = quotas.allowance("u", client_id)
+        assert allowance is not None
+        assert allowance.produced is not None
+        limits.append(allowance.produced.limit)
+    assert limits == [2.0, 1.0, 1.0, 1.0]
+    assert len(quotas._budgets) == 3
+    kept = [*(tags.client_id for _, tags in quotas._budgets), *(c for _, c in quotas._allowances)]
+    assert max(map(len, kept)) < 1_000
+
+
 def test_without_a_client_id_the_default_client_id_does_not_count() -> None:
     assert bound_of({entity({"client-id": None}): {RATE: 1.0}}, RATE, "u", "") is None
     quotas: Quotas = {entity({"user": "u", "client-id": None}): {RATE: 1.0}}

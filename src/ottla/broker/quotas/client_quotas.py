@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Final
 
 from ottla.broker.metadata.security_image import QuotaKey
 from ottla.broker.quotas.budget import Budget
-from ottla.broker.quotas.entities import AllQuotas, Tags, bound_of, labels_of
+from ottla.broker.quotas.entities import NAME_KEPT_MAX, AllQuotas, Tags, bound_of, labels_of
 from ottla.broker.quotas.settings import SWEEP_INTERVAL_S, UNUSED_S_MAX, QuotaWindows
 
 if TYPE_CHECKING:
@@ -101,7 +101,8 @@ class ClientQuotas:
         self._make_room()
         budgets = [self._budget(key, user, client_id) for key in KEYS]
         found = Allowance(*budgets) if any(budgets) else None
-        self._allowances[client] = found
+        if len(user) + len(client_id) <= 2 * NAME_KEPT_MAX:
+            self._allowances[client] = found
         return found
 
     def throttled(self, key: QuotaKey, budget: Budget, throttle_ms: int, now: float) -> None:

@@ -2,12 +2,17 @@
 
 from __future__ import annotations
 
+import hashlib
 from collections.abc import Mapping
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from ottla.broker.metadata.security_image import CLIENT_ID, USER, QuotaEntity, QuotaKey, Quotas
 
 AllQuotas = Mapping[QuotaEntity, Quotas]
+
+
+NAME_KEPT_MAX: Final = 256
+"""The most characters of a name of which a budget is kept; a client id may have 32,767."""
 
 
 class Tags(NamedTuple):
@@ -38,8 +43,16 @@ def bound_of(quotas: AllQuotas, key: QuotaKey, user: str, client_id: str) -> Bou
     for entity in _entities_of(tags):
         limit = quotas.get(entity, {}).get(key)
         if limit is not None:
-            return Bound(tags, limit)
+            return Bound(Tags(_handy(tags.user), _handy(tags.client_id)), limit)
     return None
+
+
+def _handy(name: str) -> str:
+    """Return the name, or what stands for it if it is too long to be kept by the thousand."""
+    if len(name) <= NAME_KEPT_MAX:
+        return name
+    digest = hashlib.sha256(name.encode(errors="surrogatepass")).hexdigest()
+    return f"{name[: NAME_KEPT_MAX // 2]}...{digest}"
 
 
 def _tags_of(quotas: AllQuotas, key: QuotaKey, user: str, client_id: str) -> Tags | None:

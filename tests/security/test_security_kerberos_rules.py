@@ -36,6 +36,7 @@ KAFKAS = (
         ("user@REALM.COM", ("RULE:[1:$1.$0]",), "user.REALM.COM"),
         ("a.b.c@REALM.COM", (r"RULE:[1:$1]s/\./-/g",), "a-b-c"),
         ("a.b.c@REALM.COM", (r"RULE:[1:$1]s/\./-/",), "a-b.c"),
+        ("a.b@REALM.COM", (r"RULE:[1:$1]s/(?<x>.)\.(.)/$2\$${x}$11/",), "b$aa1"),
         ("user@REALM.COM", ("RULE:[1:$1@$0](.*@REALM.COM)s/@.*//",), "user"),
         ("user@REALM.COM", ("RULE:[1:$1](u)", "RULE:[1:fixed]"), "fixed"),
     ],
@@ -54,6 +55,11 @@ def test_the_first_rule_that_applies_gives_the_name(
         ("a@b@EXAMPLE.COM", (), "Malformed Kerberos name"),
         ("alice@OTHER.COM", ("RULE:[1:$1@$0]",), "Non-simple name alice@OTHER.COM"),
         ("kafka/host@OTHER.COM", ("RULE:[1:$1]",), "applies to kafka/host"),
+        ("alice@OTHER.COM", ("RULE:[2:$3]", "RULE:[1:$2]"), "outside of"),
+        ("alice@OTHER.COM", ("RULE:[1:$]",), "outside of"),
+        ("alice@OTHER.COM", ("RULE:[1:$1]s/a/$1/",), "No group 1"),
+        ("alice@OTHER.COM", ("RULE:[1:$1]s/a/${n}/",), "No group with name n"),
+        ("alice@OTHER.COM", ("RULE:[1:$1]s/a/$x/",), "a lone"),
     ],
 )
 def test_a_principal_without_a_name_is_refused(
@@ -65,7 +71,7 @@ def test_a_principal_without_a_name_is_refused(
 
 @pytest.mark.parametrize(
     "rule",
-    ["", "default", "RULE:[:$1]", "RULE:[1:$2]", "RULE:[1:$]", "RULE:[1:$1](", "RULE:[1:$1]/l",
+    ["", "default", "RULE:[:$1]", "RULE:[1:$1](", "RULE:[1:$1]/l",
      "RULE:[1:$1]/L/g", "RULE:[1:$1](()", "RULE:[1:$1]s/a/", "RULE:[1:$1]s/(/b/", "DEFAULT/L"],
 )  # fmt: skip
 def test_what_is_no_rule_is_refused(rule: str) -> None:

@@ -14,7 +14,7 @@ import re
 from collections.abc import Sequence
 from typing import Final, NamedTuple
 
-from ottla.security.java_regex import compiled, replacement_of
+from ottla.security.java_regex import checked_replacement_of, compiled
 
 _RULE: Final = re.compile(
     r"(DEFAULT)|RULE:\[(\d+):([^\]]*)](?:\(([^)]*)\))?(?:s/([^/]*)/([^/]*)/(g)?)?/?(L|U)?",
@@ -63,11 +63,14 @@ class _Rule(NamedTuple):
             return None
         if self.source is None:
             return base
-        return self.source.sub(
-            lambda match: replacement_of(match, self.replacement),
-            base,
-            count=0 if self.is_repeated else 1,
-        )
+        try:
+            return self.source.sub(
+                lambda match: checked_replacement_of(match, self.replacement),
+                base,
+                count=0 if self.is_repeated else 1,
+            )
+        except ValueError as error:
+            raise NoRuleApplies(f"{self.text}: {error}") from None
 
 
 class KerberosRules:
@@ -105,14 +108,10 @@ def _parsed(text: str) -> _Rule:
         )
     if found[1] is not None:
         return _Rule(text, True)
-    numbers = _PARAMETER.findall(found[3])
-    components = int(found[2])
-    if any(not number or int(number) > components for number in numbers):
-        raise BadRule(f"{text!r}: its format may name $0 to ${components}")
     return _Rule(
         text,
         False,
-        components,
+        int(found[2]),
         found[3],
         None if found[4] is None else _pattern(found[4], text),
         None if found[5] is None else _pattern(found[5], text),
@@ -123,6 +122,9 @@ def _parsed(text: str) -> _Rule:
 
 
 def _part(number: str, parts: Sequence[str]) -> str:
+    """As in Kafka, a number that is out of range shows when the rule is applied."""
+    if not number or int(number) >= len(parts):
+        raise NoRuleApplies(f"${number} in a format is outside of $0 to ${len(parts) - 1}")
     return parts[int(number)]
 
 

@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from ottla.broker.server.sign_in.mechanisms import InvalidCredentials
+from ottla.broker.server.sign_in.mechanisms import PREPARED_BYTES_MAX, InvalidCredentials
 from ottla.runtime.kerberos import Context, KerberosError
 from ottla.security.kerberos_rules import NoRuleApplies
 
@@ -20,7 +20,6 @@ if TYPE_CHECKING:
 
 _NO_LAYER: Final = 1
 _OFFER: Final = bytes([_NO_LAYER, 0, 0, 0])
-TOKEN_BYTES_MAX: Final = 64 * 1024
 
 
 class _Prepared(NamedTuple):
@@ -45,7 +44,7 @@ class GssapiServer:
     def prepare(self, token: bytes) -> None:
         """Do what takes long; `evaluate` of the same token then tells the result."""
         try:
-            if len(token) > TOKEN_BYTES_MAX:
+            if len(token) > PREPARED_BYTES_MAX:
                 raise KerberosError(f"a token of {len(token)} bytes")
             self._prepared = _Prepared(self._answer(token))
         except (KerberosError, NoRuleApplies) as error:

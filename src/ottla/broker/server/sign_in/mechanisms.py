@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Protocol, TypeAlias
+from typing import Final, Protocol, TypeAlias
 
 
 class Refused(Exception):
@@ -34,6 +34,10 @@ class ServerMechanism(Protocol):
         """Take the client's next token and return the broker's. Raises `Refused` or
         `InvalidCredentials`."""
         ...
+
+
+PREPARED_BYTES_MAX: Final = 64 * 1024
+"""A longer token is not kept for a thread: `evaluate` refuses it at once."""
 
 
 class SlowMechanism(ServerMechanism, Protocol):

@@ -23,7 +23,7 @@ from ottla.broker.server.sign_in.conversation import (
     SignedIn,
     SignInFailed,
 )
-from ottla.broker.server.sign_in.mechanisms import InvalidCredentials
+from ottla.broker.server.sign_in.mechanisms import PREPARED_BYTES_MAX, InvalidCredentials
 from ottla.broker.server.sign_in.plain import PlainServer, PlainUsers
 from ottla.broker.server.sign_in.scram import NONCE_BYTES, ScramServer, ScramUsers
 from ottla.broker.server.sign_in.small_frame import BadSize, SmallFrame
@@ -281,7 +281,7 @@ class SignIn:
                 return
             prepare = self._conversation.prepare
             token = self._token_in(frame) if prepare is not None else None
-            if prepare is None or token is None:
+            if prepare is None or token is None or len(token) > PREPARED_BYTES_MAX:
                 self._take(frame)
             else:
                 self._is_preparing = True

@@ -60,6 +60,7 @@ class OutOfOrder(SignInFailed):
     def __init__(self, key: ApiKey, stage: str, *, answered: bool) -> None:
         message = f"Unexpected Kafka request of type {key.name} during SASL {stage}."
         super().__init__(message, at_once=not answered)
+        self.key = key
         self.error = KafkaError(ErrorCode.ILLEGAL_SASL_STATE, message) if answered else None
 
 

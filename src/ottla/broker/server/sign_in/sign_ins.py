@@ -63,6 +63,7 @@ BUFFERED_ANYWAY_BYTES: Final = 16 * 1024
 """Smaller frames are received nevertheless: those of clients that mean it."""
 FRAMES_PER_WAKEUP_MAX: Final = 4
 USER_SHOWN_MAX: Final = 100
+_OF_SIGN_IN: Final = (ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE)
 _SECRET_BYTES: Final = 32
 
 Finished: TypeAlias = "Callable[[Socket, Caller, SignedIn], object]"
@@ -426,7 +427,7 @@ class SignIn:
     def _fail(self, error: SignInFailed) -> None:
         """End a sign-in that the client got wrong."""
         reason = str(error)
-        if isinstance(error, OutOfOrder) and error.at_once:
+        if isinstance(error, OutOfOrder) and error.at_once and error.key not in _OF_SIGN_IN:
             reason += f" Its security.protocol must be {self._caller.security_protocol}."
         self._log(reason)
         if error.at_once or self._socket is None:

@@ -249,6 +249,7 @@ def test_topics_are_chosen_in_one_of_three_ways() -> None:
         ({**TOPIC, "maxTriggerDelay": "5 weeks"}, "such as 15m, got '5 weeks'"),
         ({**TOPIC, "failOnDataLoss": "no"}, "must be true or false, got 'no'"),
         ({**TOPIC, "startingOffset": "earliest"}, "did you mean 'startingOffsets'?"),
+        ({**TOPIC, "sasl.password": "x"}, "did you mean 'kafka.sasl.password'?"),
         (
             {**TOPIC, "minOffsetsPerTrigger": "3", "maxOffsetsPerTrigger": "2"},
             "The value of minOffsetPerTrigger(3) is higher than the maxOffsetsPerTrigger(2).",

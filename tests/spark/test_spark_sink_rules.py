@@ -149,6 +149,7 @@ def test_columns_are_those_that_are_there() -> None:
         ),
         ({"lostTransactions": "maybe"}, True, "'maybe' is none of: fail, rewrite, skip"),
         ({"decisionTopic": "x"}, True, "did you mean decisionsTopic"),
+        ({"security.protocol": "SSL"}, True, "did you mean kafka.security.protocol"),
         ({"kafka.transactional.id": "x"}, True, "cannot be set"),
         ({"kafka.linger": "x"}, True, "did you mean kafka.linger.ms"),
     ],

@@ -17,6 +17,9 @@ from ottla.spark.secrets import resolved
 
 PREFIX = "kafka."
 BOOTSTRAP = "kafka.bootstrap.servers"
+SECURITY = ("security.", "sasl.", "ssl.")
+"""How settings begin that no option may lack its prefix of: it would be ignored, and the connection
+would not be secured."""
 
 
 def consumer_options(options: Mapping[str, str]) -> ConsumerOptions:

@@ -10,7 +10,7 @@ from typing import Any, Final, Literal, cast, get_args
 from ottla.client.errors import BadSetting
 from ottla.client.settings.base import settings_from
 from ottla.client.settings.producer import ProducerOptions, ProducerSettings
-from ottla.spark.client_options import PREFIX, admin_options, producer_options
+from ottla.spark.client_options import PREFIX, SECURITY, admin_options, producer_options
 from ottla.spark.sink.decisions import LostPolicy
 
 Guarantee = Literal["exactly-once", "at-least-once"]
@@ -93,6 +93,8 @@ def _check_names(given: Mapping[str, str]) -> None:
     for name, value in given.items():
         if name in NOT_TO_BE_SET and not (name.endswith("idempotence") and value == "true"):
             raise BadSetting(name, f"cannot be set: {NOT_TO_BE_SET[name]}")
+        if name.startswith(SECURITY):
+            raise BadSetting(name, f"is no option of the sink; did you mean {PREFIX}{name}?")
         close = difflib.get_close_matches(name, known, n=1, cutoff=NEARLY)
         if name not in known and close:
             raise BadSetting(name, f"is no option of the sink; did you mean {known[close[0]]}?")

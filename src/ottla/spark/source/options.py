@@ -14,7 +14,7 @@ from typing import cast
 
 from ottla.client.settings.consumer import ConsumerOptions
 from ottla.durations import parse_ms
-from ottla.spark.client_options import BOOTSTRAP, consumer_options
+from ottla.spark.client_options import BOOTSTRAP, PREFIX, SECURITY, consumer_options
 from ottla.spark.source.limits import Limit, Strategy, check_batch, read_limit
 from ottla.spark.source.offsets import EARLIEST, LATEST
 from ottla.spark.source.topics import TopicChoice, read_choice
@@ -147,6 +147,8 @@ def _refuse(given: Mapping[str, str]) -> None:
     for name in given:
         if name in known or name.startswith("kafka."):
             continue
+        if name.startswith(SECURITY):
+            raise ValueError(f"there is no option {name!r}; did you mean '{PREFIX}{name}'?")
         if close := difflib.get_close_matches(name, known, n=1, cutoff=_NEARLY):
             raise ValueError(f"there is no option {name!r}; did you mean {known[close[0]]!r}?")
     for name, reason in _REFUSED.items():

@@ -8,8 +8,14 @@ from pathlib import Path
 import pytest
 
 from ottla.client.errors import BadSetting
+from ottla.pipelines.context import Context
+from ottla.pipelines.declared.read import read_declaration
+from ottla.pipelines.folders import Spec
 from ottla.spark.client_options import admin_options
 from ottla.spark.secrets import SECRET_BYTES_MAX, resolved
+from ottla.spark.sink.options import SinkOptions
+from ottla.spark.source.options import stream_options
+from ottla.streams import App
 
 BASE = {"kafka.bootstrap.servers": "localhost:9092"}
 JAAS = "org.apache.kafka.common.security.plain.PlainLoginModule required"
@@ -60,3 +66,20 @@ def test_what_is_missing_is_named_with_its_setting(tmp_path: Path) -> None:
         with pytest.raises(BadSetting, match=re.escape(part)) as caught:
             admin_options({**BASE, "kafka.sasl.password": value})
         assert str(caught.value).startswith("kafka.sasl.password: ${")
+
+
+def test_no_repr_of_what_holds_settings_shows_a_secret(tmp_path: Path) -> None:
+    secret = "not-for-logs"
+    given = {**BASE, "kafka.sasl.password": secret, "kafka.ssl.key.password": secret}
+    lines = "".join(f"  {name}: {value}\n" for name, value in given.items())
+    file = tmp_path / "pipeline.yaml"
+    file.write_text(f"source: a\nsink: {{topic: b}}\nconnection:\n{lines}")
+    for holder in (
+        App("app", options=given).settings,
+        Context("pipeline", connection=given),
+        SinkOptions.read({**given, "topic": "t"}, streaming=True),
+        Spec("pipeline", 1, "f", "f", options=given, defaults=given),
+        read_declaration(file),
+        stream_options({**given, "subscribe": "t"}),
+    ):
+        assert secret not in repr(holder)

@@ -47,7 +47,7 @@ class Context:
     version: int = 1
     suffix: str = ""
     checkpoints: str = "checkpoints"
-    connection: Mapping[str, str] = field(default_factory=dict)
+    connection: Mapping[str, str] = field(default_factory=dict, repr=False)
     """Options `kafka.*` for `format("ottla")`, with the address of the cluster."""
     from_earliest: bool = False
     trigger: Mapping[str, Any] = field(default_factory=lambda: {"processingTime": AT_ONCE})

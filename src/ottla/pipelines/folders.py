@@ -49,8 +49,8 @@ class Spec:
     checkpoints: str | None = None
     """Where checkpoints are, if not in the folder: a cluster needs a shared place."""
     from_earliest: bool = False
-    options: Mapping[str, str] = field(default_factory=dict)
-    defaults: Mapping[str, str] = field(default_factory=dict)
+    options: Mapping[str, str] = field(default_factory=dict, repr=False)
+    defaults: Mapping[str, str] = field(default_factory=dict, repr=False)
     """Settings of clients from the environment, for an application that has no own sign-in."""
 
     @property

@@ -11,7 +11,7 @@ class Settings:
     app_id: str
     bootstrap_servers: str
     dead_letters: str | None = None
-    options: Mapping[str, str] = field(default_factory=dict)
+    options: Mapping[str, str] = field(default_factory=dict, repr=False)
     """For the clients, in Kafka's names: `{"kafka.security.protocol": "SSL"}`."""
 
     def to_spark(self) -> dict[str, str]:

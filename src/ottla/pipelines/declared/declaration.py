@@ -49,7 +49,7 @@ class TopicSource:
     bad_values: BadValues = "fail"
     dead_letters: str | None = None
     parse_options: Mapping[str, str] = field(default_factory=dict)
-    options: Mapping[str, str] = field(default_factory=dict)
+    options: Mapping[str, str] = field(default_factory=dict, repr=False)
     line: int = 0
 
     @property
@@ -65,7 +65,7 @@ class FileSource:
     path: str
     format: FileFormat = "parquet"
     schema: str | None = None
-    options: Mapping[str, str] = field(default_factory=dict)
+    options: Mapping[str, str] = field(default_factory=dict, repr=False)
     line: int = 0
 
 
@@ -109,7 +109,7 @@ class TopicSink:
     format: Literal["json", "raw"] | None = None
     """None: raw if the frame has only columns of the sink, with `value` among them."""
     mode: Literal["append", "update"] = "append"
-    options: Mapping[str, str] = field(default_factory=dict)
+    options: Mapping[str, str] = field(default_factory=dict, repr=False)
     line: int = 0
 
 
@@ -118,7 +118,7 @@ class FileSink:
     path: str
     format: FileFormat = "parquet"
     partition_by: tuple[str, ...] = ()
-    options: Mapping[str, str] = field(default_factory=dict)
+    options: Mapping[str, str] = field(default_factory=dict, repr=False)
     line: int = 0
 
 
@@ -131,7 +131,7 @@ class Declaration:
     sink: TopicSink | FileSink
     trigger: str | None = None
     spark: Mapping[str, str] = field(default_factory=dict)
-    connection: Mapping[str, str] = field(default_factory=dict)
+    connection: Mapping[str, str] = field(default_factory=dict, repr=False)
     """Options `kafka.*` for the source and the sink; bootstrap.servers may come from outside."""
 
     @property

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import difflib
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final, Literal, cast, get_args
 
 from ottla.client.errors import BadSetting
@@ -39,7 +39,7 @@ COLUMNAR: Final[ProducerOptions] = {"batch_size": 256 << 10, "linger_ms": 20}
 
 @dataclass(frozen=True, slots=True)
 class SinkOptions:
-    given: Mapping[str, str]
+    given: Mapping[str, str] = field(repr=False)
     """As given, with names in lower case: clients are made from these."""
     topic: str | None
     guarantee: Guarantee

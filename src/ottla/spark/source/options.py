@@ -9,7 +9,7 @@ from __future__ import annotations
 import difflib
 import logging
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import cast
 
 from ottla.client.settings.consumer import ConsumerOptions
@@ -57,7 +57,7 @@ class SourceOptions:
     topics: TopicChoice
     starting: Limit
     ending: Limit
-    client: ConsumerOptions
+    client: ConsumerOptions = field(repr=False)
     no_match: Strategy = "error"
     """What to do if a starting time is after the last record."""
     max_offsets: int | None = None

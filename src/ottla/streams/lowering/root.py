@@ -25,7 +25,7 @@ class Root:
     final: bool
     """True if only results that will not change any more are wanted."""
     spark: SparkSession
-    options: Mapping[str, str]
+    options: Mapping[str, str] = field(repr=False)
     sets_aside: bool
     """True if records that fail go to a topic of dead letters."""
 

@@ -97,6 +97,32 @@ def test_connections_share_a_token_which_is_replaced_before_it_expires(
     run(main)
 
 
+def test_clients_of_a_process_share_a_token_if_they_know_the_same_secret(
+    provider: IdentityProvider,
+) -> None:
+    async def main(runtime: OsRuntime) -> None:
+        first = TokenSource(endpoint(provider))
+        token = await first.token(runtime)
+        second = TokenSource(endpoint(provider))
+        assert await second.token(runtime) == token
+        assert len(provider.asked) == 1
+        for changes in ({"client_id": "bob"}, {"scope": "other"}):
+            assert await TokenSource(endpoint(provider, **changes)).token(runtime) != token
+        with pytest.raises(NoToken, match="401"):
+            await TokenSource(endpoint(provider, client_secret="wrong")).token(runtime)
+        asked = len(provider.asked)
+        # A token that a broker refuses is replaced at once, but not each time.
+        second.discard(runtime, token)
+        fresh = await second.token(runtime)
+        assert fresh != token
+        second.discard(runtime, fresh)
+        assert await second.token(runtime) == fresh
+        assert len(provider.asked) == asked + 1
+        assert await first.token(runtime) == token
+
+    run(main)
+
+
 def test_a_refused_client_is_not_tried_again_and_no_secret_is_shown(
     provider: IdentityProvider, caplog: pytest.LogCaptureFixture
 ) -> None:

@@ -70,7 +70,14 @@ class Scram:
 
 
 class OauthBearer:
-    def __init__(self, token: str, extensions: Mapping[str, str] | None = None) -> None:
+    def __init__(
+        self,
+        token: str,
+        extensions: Mapping[str, str] | None = None,
+        refused: Callable[[], None] = lambda: None,
+    ) -> None:
+        """`refused` is called if the broker does not accept the token."""
+        self._refused = refused
         pairs = {"auth": f"Bearer {token}", **(extensions or {})}
         self._message = "".join(f"\x01{name}={value}" for name, value in pairs.items())
 
@@ -79,6 +86,7 @@ class OauthBearer:
 
     async def reply(self, challenge: bytes) -> bytes | None:
         if challenge:
+            self._refused()
             raise Refused(f"the token is not accepted: {challenge.decode(errors='replace')}")
         return None
 

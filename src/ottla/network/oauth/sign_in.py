@@ -18,7 +18,8 @@ def signing_in_with_tokens(tokens: UnsecuredTokens | TokenEndpoint) -> BeginSign
         source, extensions = TokenSource(tokens), tokens.extensions
 
         async def fetched(runtime: Runtime, _: str) -> Mechanism:
-            return OauthBearer(await source.token(runtime), extensions)
+            token = await source.token(runtime)
+            return OauthBearer(token, extensions, lambda: source.discard(runtime, token))
 
         return fetched
 

@@ -18,6 +18,7 @@ from ottla.network.oauth.request import (
     refusal,
     token_in,
 )
+from ottla.network.oauth.shared import SHARED_TOKENS
 from ottla.network.oauth.token import TOKEN_BYTES_MAX, BadToken, HeldToken
 from ottla.network.sasl_mechanisms import NoToken
 from ottla.runtime.fetch_url import CannotFetch, Fetch
@@ -32,6 +33,8 @@ log = get_logger("ottla.network")
 REFRESH_PAUSE_S: Final = 10.0
 """After a failure to get a fresh token, while the old one is still good."""
 FAILURE_KEPT_S: Final = 1.0
+DISCARD_INTERVAL_S: Final = 10.0
+"""Bounds how often the provider is asked where brokers refuse its tokens."""
 LOG_INTERVAL_S: Final = 30.0
 
 
@@ -49,6 +52,8 @@ class TokenSource:
         self._failure: NoToken | None = None
         self._failed_at_s = -inf
         self._next_log_s = -inf
+        self._next_discard_s = -inf
+        self._refresh_at_ms = 0
 
     async def token(self, runtime: Runtime) -> str:
         """Return a token that has not expired; raises `NoToken`."""
@@ -69,6 +74,14 @@ class TokenSource:
             raise self._failure or NoToken("it has expired", is_final=False)
         return held.text
 
+    def discard(self, runtime: Runtime, token: str) -> None:
+        """Get another token next time: a broker has refused this one, before it expired."""
+        SHARED_TOKENS.forget(self._endpoint, token)
+        now_s = runtime.clock.now()
+        if self._token is not None and self._token.text == token and now_s >= self._next_discard_s:
+            self._next_discard_s = now_s + DISCARD_INTERVAL_S
+            self._token = None
+
     def _valid(self, runtime: Runtime) -> HeldToken | None:
         held = self._token
         return held if held and held.expires_at_ms > runtime.clock.wall_ms() else None
@@ -79,24 +92,33 @@ class TokenSource:
             while True:
                 self._hurry.clear()
                 try:
-                    self._token = await self._retrieve(runtime)
+                    token = await self._next(runtime)
                 except NoToken as error:
                     self._failed(runtime, error)
                     if self._valid(runtime) is None:
                         return
                     await self._pause(REFRESH_PAUSE_S)
                     continue
+                self._token = token
                 self._failure = None
                 self._wake()
-                await self._pause(self._refresh_in_s(runtime, self._token))
+                await self._pause((self._refresh_at_ms - runtime.clock.wall_ms()) / 1000)
         finally:
             self._is_keeping = False
             self._wake()
 
-    def _refresh_in_s(self, runtime: Runtime, token: HeldToken) -> float:
-        now_ms = runtime.clock.wall_ms()
-        at_ms = refresh_at_ms(token, self._endpoint.refresh, now_ms, runtime.random.random())
-        return (at_ms - now_ms) / 1000
+    async def _next(self, runtime: Runtime) -> HeldToken:
+        """Return a token that another client of this process has got, or a new one."""
+        endpoint = self._endpoint
+        found = None
+        if self._token is None and not endpoint.is_file:
+            found = SHARED_TOKENS.find(endpoint, runtime.clock.wall_ms())
+        token = found or await self._retrieve(runtime)
+        now_ms, chance = runtime.clock.wall_ms(), runtime.random.random()
+        self._refresh_at_ms = refresh_at_ms(token, endpoint.refresh, now_ms, chance)
+        if found is None and not endpoint.is_file:
+            SHARED_TOKENS.add(endpoint, token, self._refresh_at_ms)
+        return token
 
     async def _pause(self, seconds: float) -> None:
         try:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import time
 from collections.abc import Callable
 from typing import Any
 
@@ -19,6 +20,7 @@ from ottla.client.network.cluster import Cluster
 from ottla.client.network.credentials import security_of
 from ottla.client.settings.common import ClientSettings
 from ottla.network.opening import open_connection
+from ottla.network.sasl import RENEW_INTERVAL_S_MIN
 from ottla.protocol.apis import APIS, ApiKey
 from ottla.protocol.errors import ErrorCode
 from ottla.protocol.headers import RequestHeader
@@ -232,13 +234,24 @@ def test_what_a_mechanism_lacks_is_named_before_anything_is_connected(
         security_of(settings(**options))
 
 
-def test_a_session_is_renewed_before_it_ends_while_requests_go_on() -> None:
+def test_a_session_is_renewed_before_it_ends_while_requests_go_on(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr("ottla.network.sasl.RENEW_INTERVAL_S_MIN", 0.0)
     door = Door(says_the_word, lifetime_ms=100)
     sign_in(door, requests=40, pause_s=0.01)
     assert door.log.count("SASL_AUTHENTICATE") >= 3
     for number, name in enumerate(door.log):
         if name == "SASL_HANDSHAKE":
             assert door.log[number + 1] == "SASL_AUTHENTICATE", "nothing may come in between"
+
+
+def test_short_sessions_are_not_renewed_more_often_than_brokers_allow() -> None:
+    door = Door(says_the_word, lifetime_ms=50)
+    start = time.monotonic()
+    sign_in(door, requests=30, pause_s=0.02)
+    again = door.log.count("SASL_AUTHENTICATE") - 1
+    assert 1 <= again <= 1 + (time.monotonic() - start) / RENEW_INTERVAL_S_MIN
 
 
 def test_a_session_that_cannot_be_renewed_fails_what_waits_for_it() -> None:

@@ -175,7 +175,7 @@ def test_other_python_clients_sign_in_with_a_ticket(
 def test_what_kerberos_refuses_is_told_in_its_words(
     broker: SaslBroker, kdc: Kdc, alice: str, tmp_path: Path
 ) -> None:
-    own: dict[str, Any] = {"sasl_kerberos_keytab": alice, "default_api_timeout_ms": 500}
+    own: dict[str, Any] = {"sasl_kerberos_keytab": alice, "default_api_timeout_ms": 1500}
     for changes, error, part in (
         ({"service_name": "nobody"}, Unreachable, "not found in Kerberos database"),
         ({"keytab": str(tmp_path / "none.keytab")}, Unreachable, "Kerberos"),

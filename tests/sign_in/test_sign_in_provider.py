@@ -116,6 +116,8 @@ def test_our_clients_sign_in_and_stay_while_tokens_are_replaced(
     before = len(provider.asked)
     given = settings(broker, provider, authority)
     try:
+        # Of its own: clients of one process share tokens, and others here live longer.
+        given["sasl_oauthbearer_client_credentials_client_id"] = "stays"
         with Producer(**given, sasl_oauthbearer_extensions="team=blue") as producer:
             ends_at = time.monotonic() + 4
             while time.monotonic() < ends_at:
@@ -136,7 +138,7 @@ def test_a_client_that_the_provider_refuses_gives_up(
     assert "wrong-secret" not in str(caught.value)
     unknown = {"sasl_oauthbearer_ssl_cafile": None, "sasl_login_retry_backoff_max_ms": 0}
     with pytest.raises(Unreachable, match="certificate verify failed"):
-        Admin(**given | unknown, default_api_timeout_ms=1000).start()
+        Admin(**given | unknown, default_api_timeout_ms=2000).start()
     with pytest.raises(BadSetting, match="client_id: must be set"):
         Admin(**given | {"sasl_oauthbearer_client_credentials_client_id": " "}).start()
 

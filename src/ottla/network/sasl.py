@@ -26,6 +26,9 @@ RENEW_AFTER_PART = 0.85
 RENEW_SPREAD_PART = 0.10
 """The random part of a session's lifetime, so that clients that authenticated together do not do
 it again together."""
+RENEW_INTERVAL_S_MIN = 1.2
+"""Brokers refuse to authenticate again within a second; a session that ends before that costs the
+connection at most."""
 
 
 class SignIn:
@@ -45,6 +48,7 @@ class SignIn:
         self._begin = begin
         self._timeout_ms = timeout_ms
         self._renewing: asyncio.Task[None] | None = None
+        self._renewed_at_s = -inf
 
     async def run(self) -> None:
         try:
@@ -130,12 +134,14 @@ class SignIn:
 
     def _renew_within(self, lifetime_ms: int) -> None:
         part = RENEW_AFTER_PART + RENEW_SPREAD_PART * self._runtime.random.random()
-        self._connection.renew_at = self._runtime.clock.now() + lifetime_ms * part / 1000
+        wanted_s = self._runtime.clock.now() + lifetime_ms * part / 1000
+        self._connection.renew_at = max(wanted_s, self._renewed_at_s + RENEW_INTERVAL_S_MIN)
         self._connection.renew = self._renew
 
     def _renew(self) -> None:
         """Called before a request is sent, which then waits: brokers accept no other requests
         during authentication."""
+        self._renewed_at_s = self._runtime.clock.now()
         self._connection.renew_at = inf
         self._connection.hold()
         self._renewing = asyncio.create_task(self._run_again(), name="sign in again")

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import hashlib
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
@@ -51,6 +50,8 @@ def _handy(name: str) -> str:
     """Return the name, or what stands for it if it is too long to be kept by the thousand."""
     if len(name) <= NAME_KEPT_MAX:
         return name
+    import hashlib  # no broker needs it for its start
+
     digest = hashlib.sha256(name.encode(errors="surrogatepass")).hexdigest()
     return f"{name[: NAME_KEPT_MAX // 2]}...{digest}"
 

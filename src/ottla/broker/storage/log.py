@@ -17,7 +17,7 @@ from __future__ import annotations
 
 import os.path
 from collections.abc import Callable, Sequence
-from typing import NamedTuple, NoReturn
+from typing import TYPE_CHECKING, NamedTuple, NoReturn
 
 from ottla.broker.storage import log_reading, retention
 from ottla.broker.storage.deleted_files import DeletedFiles
@@ -33,7 +33,6 @@ from ottla.broker.storage.flusher import Flusher
 from ottla.broker.storage.log_reading import LogSlice, read_active, read_older
 from ottla.broker.storage.producers.rebuild import rebuild_producers
 from ottla.broker.storage.recovery import LoadedLog, LogLoader
-from ottla.broker.storage.replacement import Replacement, check_replaceable
 from ottla.broker.storage.segments.segment import Segment
 from ottla.broker.storage.segments.segments import Segments
 from ottla.broker.storage.segments.timed_batch import TimedBatch
@@ -59,6 +58,9 @@ from ottla.records.header_fields import (
 )
 from ottla.runtime.clock import Clock
 from ottla.runtime.disk import Disk
+
+if TYPE_CHECKING:
+    from ottla.broker.storage.replacement import Replacement
 
 logger = get_logger("ottla.storage.log")
 
@@ -670,6 +672,9 @@ class Log:
         `generation` is that of the log when the work began: records truncated since must not come
         back.
         """
+        # Imported now: only compaction needs it.
+        from ottla.broker.storage.replacement import Replacement, check_replaceable
+
         check_replaceable(self, replaced, generation)
         self.replacement = Replacement(self, cleaned, replaced)
         return self.replacement

@@ -11,7 +11,6 @@ from collections.abc import Iterator
 from itertools import islice
 from typing import TYPE_CHECKING
 
-from ottla.broker.storage.cleaner.choice import CleanableLog, assess
 from ottla.broker.storage.cleaner.clean_offsets import CleanOffsets
 from ottla.broker.storage.cleaner.metrics import CleanerMetrics
 from ottla.broker.storage.errors import LogDirFailure
@@ -22,6 +21,7 @@ from ottla.protocol.errors import KafkaError
 from ottla.runtime.runtime import Runtime, Timer
 
 if TYPE_CHECKING:
+    from ottla.broker.storage.cleaner.choice import CleanableLog
     from ottla.broker.storage.cleaner.lane import Lane
     from ottla.broker.storage.cleaner.running import Run
     from ottla.broker.storage.log_manager import HighWatermarks, LogManager
@@ -211,6 +211,8 @@ class LogCleaner:
         )
 
     def _assess(self, log: Log, high_watermark: int, now_ms: int) -> list[CleanableLog]:
+        from ottla.broker.storage.cleaner.choice import assess
+
         try:
             cleanable = assess(log, self._offsets.get(log), high_watermark, now_ms)
             return [] if cleanable is None else [cleanable]

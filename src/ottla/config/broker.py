@@ -381,17 +381,24 @@ class BrokerConfig:
 
     def connection_rate_of(self, listener: str) -> int:
         """The most connections per second that clients may open on a listener."""
-        key = "max.connection.creation.rate"
+        return self._limit_of(listener, "max.connection.creation.rate")
+
+    def max_connections_of(self, listener: str) -> int:
+        """The most connections that a listener may have."""
+        return self._limit_of(listener, "max.connections")
+
+    def _limit_of(self, listener: str, key: str) -> int:
         return int(self._keys_of(listener, {key: BROKER_KEYS[key]})[key])
 
     def heeds(self, name: str) -> bool:
         """True if a key of a single listener has an effect: `listener.name.internal.ssl.*`."""
         of_tls = [f"listener.name.{one.lower()}.ssl." for one in self.tls_listeners]
-        of_rates = {
-            f"listener.name.{one.name.lower()}.max.connection.creation.rate"
+        of_connections = {
+            f"listener.name.{one.name.lower()}.{key}"
             for one in self.listeners
+            for key in ("max.connection.creation.rate", "max.connections")
         }
-        if name.startswith(tuple(of_tls)) or name in of_rates:
+        if name.startswith(tuple(of_tls)) or name in of_connections:
             return True
         to_others = filter(self.has_sasl, self._listeners_to_others)
         for listener in (*self.sasl_listeners, *to_others):

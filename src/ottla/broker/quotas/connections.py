@@ -69,7 +69,7 @@ class ConnectionRates:
             limit = values.get(QuotaKey.CONNECTION_CREATION_RATE)
             if limit is not None and len(entity) == 1 and entity[0][0] == IP:
                 name = entity[0][1]
-                self._address_limits[None if name is None else _canonical(name)] = limit
+                self._address_limits[None if name is None else canonical(name)] = limit
         for address, budget in self._by_address.items():
             budget.limit = self._limit_of(address)
 
@@ -94,7 +94,7 @@ class ConnectionRates:
         address; 0 if it is welcome."""
         if not self._address_limits:
             return 0
-        address = _canonical(address)
+        address = canonical(address)
         limit = self._limit_of(address)
         if limit >= UNLIMITED:
             return 0
@@ -185,7 +185,7 @@ class ConnectionRates:
         }
 
 
-def _canonical(address: str) -> str:
+def canonical(address: str) -> str:
     """Return the address as it is compared: an IPv4 address that came by an IPv6 socket is the IPv4
     address."""
     try:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import heapq
 import itertools
 import logging
 from collections import deque
@@ -14,7 +15,7 @@ from ottla.broker.server.caller import NO_CONNECTION, PLAINTEXT, Caller
 from ottla.broker.server.connections.connection import Connection
 from ottla.broker.server.connections.entry import Entry
 from ottla.broker.server.connections.failure_log import FailureLog
-from ottla.broker.server.connections.limits import ConnectionLimits, total_within
+from ottla.broker.server.connections.limits import ConnectionLimits
 from ottla.broker.server.connections.meter import log_throttled
 from ottla.broker.server.contract import BROKERS, CONTROLLERS
 from ottla.broker.server.dispatch import Dispatcher
@@ -43,6 +44,8 @@ log = get_logger("ottla.network")
 RECEIVE_BUFFER_BYTES: Final = 512 * 1024
 IDLE_SWEEPS_PER_TIMEOUT: Final = 4
 IDLE_SWEEP_S_MAX: Final = 60.0
+EXCESS_CLOSED_AT_ONCE: Final = 100
+"""Beyond it, others have their turn before more connections are closed."""
 
 
 class _Served(NamedTuple):
@@ -109,7 +112,12 @@ class Server:
         self._served: dict[str, _Served] = {}
         self._busy: deque[Connection] = deque()
         self._busy_is_scheduled = False
-        self._accept_paused = False
+        self._full: set[str] = set()
+        """Listeners that have no room for another connection."""
+        self._parked: dict[str, list[tuple[Socket, _Entrance]]] = {}
+        """Connections that their listener let in too late, when there was no room any more."""
+        self._closing_excess = False
+        self._full_log = FailureLog(runtime, "new connections wait", logging.WARNING)
         self._refusals = FailureLog(runtime, "refusing a connection", logging.WARNING)
         self.broken_log = FailureLog(
             runtime, "closing a connection that broke the protocol", logging.WARNING
@@ -129,13 +137,11 @@ class Server:
 
     def configure(self, config: BrokerConfig) -> None:
         """Apply settings that may change at run time; existing connections stay."""
-        open_files_max = self.runtime.open_files_max
-        self.limits.total_max = total_within(config["max.connections"], open_files_max)
-        self.limits.per_address_max = config["max.connections.per.ip"]
-        self.limits.overrides = config.max_connections_by_ip
+        self.limits.configure(config, self.runtime.open_files_max)
         self.entry.configure(config)
         if BROKERS in self._served:
             self._change_listeners(config.listeners)
+            self._make_room()
 
     def _change_listeners(self, wanted: Sequence[ListenerConfig]) -> None:
         """Open and close client listeners until there is one of each of these names. A listener
@@ -186,9 +192,12 @@ class Server:
 
     def _resume_listeners(self) -> None:
         for kind, name, listener in self._listeners:
-            is_closed = kind == BROKERS and (self._accept_paused or self.entry.is_closed(name))
-            if kind in self._served and not is_closed:
+            if kind in self._served and not (kind == BROKERS and self._is_closed(name)):
                 listener.resume()
+
+    def _is_closed(self, listener: str) -> bool:
+        """True if the listener must not accept now."""
+        return self.entry.is_closed(listener) or not self.limits.has_room(listener)
 
     def _accepted(self, socket: Socket, entrance: _Entrance) -> None:
         if entrance.kind == CONTROLLERS:
@@ -196,25 +205,66 @@ class Server:
             self._begin(socket, entrance)
             return
         self.entry.pass_on(socket, entrance.name, lambda socket: self._admit(socket, entrance))
-        if self.entry.is_closed(entrance.name):
-            for kind, name, listener in self._listeners:
-                if kind == BROKERS and name == entrance.name:
-                    listener.pause()
+        if self._is_closed(entrance.name):
+            self._pause_listeners()
+
+    def _pause_listeners(self) -> None:
+        for kind, name, listener in self._listeners:
+            if kind == BROKERS and self._is_closed(name):
+                listener.pause()
 
     def _admit(self, socket: Socket, entrance: _Entrance) -> None:
         """Serve a client, unless there are too many."""
-        refusal = self.limits.admit(socket.peer[0])
+        name = entrance.name
+        if not self.limits.has_room(name):
+            self._parked.setdefault(name, []).append((socket, entrance))
+            return
+        refusal = self.limits.admit(name, socket.peer[0])
         if refusal is not None:
             self._refusals.add(refusal, peer=socket.peer)
             socket.close()
             return
         self._begin(socket, entrance)
-        if self.limits.is_full and not self._accept_paused:
-            log.warning("connection limit reached; new ones wait", limit=self.limits.total_max)
-            self._accept_paused = True
-            for kind, _, listener in self._listeners:
-                if kind == BROKERS:
-                    listener.pause()
+        if not self.limits.has_room(name):
+            if name not in self._full:
+                reason = f"the limit of {self.limits.limit_of(name)} is reached (max.connections)"
+                self._full_log.add(reason, listener=name)
+                self._full.add(name)
+            self._pause_listeners()
+        self._close_excess()
+
+    def _make_room(self) -> None:
+        """Let connections in where there is room, and close those that are too many."""
+        for name in list(self._parked):
+            while self._parked[name] and self.limits.has_room(name):
+                self._admit(*self._parked[name].pop(0))
+            if not self._parked[name]:
+                del self._parked[name]
+        self._full = {name for name in self._full if not self.limits.has_room(name)}
+        self._pause_listeners()
+        self._resume_listeners()
+        self._close_excess()
+
+    def _close_excess(self) -> None:
+        """Close connections of other listeners if nodes need theirs beyond the limit of all, or if
+        that limit was lowered: those first that were unused for longest."""
+        if self.limits.excess and not self._closing_excess:
+            self._closing_excess = True
+            self.runtime.call_soon(self._close_some)
+
+    def _close_some(self) -> None:
+        self._closing_excess = False
+        closable = [
+            connection
+            for connection in self._connections
+            if connection.kind == BROKERS
+            and not self.limits.is_protected(connection.caller.listener_name)
+        ]
+        count = min(self.limits.excess, EXCESS_CLOSED_AT_ONCE)
+        for connection in heapq.nsmallest(count, closable, key=lambda one: one.last_active):
+            connection.close("there are too many, and it was unused for longest (max.connections)")
+        if closable:
+            self._close_excess()
 
     def _begin(self, socket: Socket, entrance: _Entrance) -> None:
         kind, tls = entrance.kind, entrance.tls
@@ -226,7 +276,7 @@ class Server:
             socket,
             tls,
             lambda secured: self._secured(secured, tls, entrance),
-            lambda: self._left(kind, address),
+            lambda: self._left(kind, entrance.name, address),
         )
 
     def _handshakes_of(self, kind: str) -> Handshakes:
@@ -247,7 +297,7 @@ class Server:
         except NoPrincipal as error:
             self._refusals.add(str(error), peer=socket.peer, listener=tls.name)
             socket.close()
-            self._left(entrance.kind, socket.peer[0])
+            self._left(entrance.kind, entrance.name, socket.peer[0])
             return
         self._enter(socket, entrance, principal)
 
@@ -271,7 +321,7 @@ class Server:
             self.dispatchers[kind],
             self._served[kind].services,
             lambda socket, caller, result: self._signed_in(socket, caller, kind, sasl, result),
-            lambda: self._left(kind, caller.host),
+            lambda: self._left(kind, caller.listener_name, caller.host),
         )
 
     def _signed_in(
@@ -316,16 +366,15 @@ class Server:
         if self._connections.pop(connection, self) is self:
             return
         self._served[connection.kind].on_close(connection.caller.connection_id)
-        self._left(connection.kind, connection.peer[0])
+        self._left(connection.kind, connection.caller.listener_name, connection.peer[0])
 
-    def _left(self, kind: str, address: str) -> None:
+    def _left(self, kind: str, listener: str, address: str) -> None:
         """Count a connection that ended."""
         if kind == CONTROLLERS:
             return
-        self.limits.leave(address)
-        if self._accept_paused and not self.limits.is_full:
-            self._accept_paused = False
-            self._resume_listeners()
+        self.limits.leave(listener, address)
+        if self._full or self._parked:
+            self._make_room()
 
     def serve_later(self, connection: Connection) -> None:
         """Serve the remaining requests of a connection later, after those of other busy
@@ -373,6 +422,9 @@ class Server:
                 self._listeners.remove(one)
         if kind == BROKERS:
             self.entry.close(name)
+            for parked in [name] if name is not None else list(self._parked):
+                for socket, _ in self._parked.pop(parked, ()):
+                    socket.close()
         if kind in self._handshakes:
             self._handshakes[kind].close(name)
         if kind in self._sign_ins:

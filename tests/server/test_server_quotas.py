@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor
 from typing import Any
@@ -13,6 +14,8 @@ from server_wire import batch_of, create_topic, produce_request
 
 from broker_harness import MakeBroker
 from broker_wire import Wire
+from ottla.protocol.errors import ErrorCode
+from ottla.protocol.messages.create_topics import CreatableTopic, CreateTopicsRequest
 from ottla.protocol.messages.fetch import FetchPartition, FetchRequest, FetchTopic
 from ottla.protocol.messages.metadata import MetadataRequest
 from quota_questions import change, find
@@ -204,6 +207,48 @@ def test_a_quota_of_another_client_id_does_not_count(fresh_broker: MakeBroker, t
     for _ in range(5):
         answer = wire.ask(produce_request(topic, {0: BATCH}, acks=1), PRODUCE_VERSION)
         assert answer.throttle_time_ms == 0
+
+
+def many_topics(prefix: str, count: int) -> CreateTopicsRequest:
+    """Of more topics than are created at once. To validate them is charged, too."""
+    topics = [
+        CreatableTopic(name=f"{prefix}-{number}", num_partitions=1, replication_factor=1)
+        for number in range(count)
+    ]
+    return CreateTopicsRequest(topics=topics, timeout_ms=30_000, validate_only=True)
+
+
+def test_a_large_request_changes_as_much_as_the_quota_allows(
+    wire: Wire, topic: str, limit: Callable[..., None]
+) -> None:
+    rate, burst, count = 10.0, 110, 3_000
+    limit(controller_mutation_rate=rate)
+    started = time.monotonic()
+    answer = wire.ask(many_topics(topic, count), 7)
+    most = burst + 1 + rate * (time.monotonic() - started)
+    codes = Counter(one.error_code for one in answer.topics)
+    assert set(codes) == {0, ErrorCode.THROTTLING_QUOTA_EXCEEDED}
+    assert burst < codes[0] <= most
+    assert 0 < answer.throttle_time_ms <= 1_000
+    assert all(one.error_code == 0 for one in answer.topics[:burst]), "the first ones"
+
+
+def test_a_large_request_of_an_old_client_is_served_and_paid_for_afterwards(
+    quoted: Broker, topic: str, limit: Callable[..., None]
+) -> None:
+    rate, burst, count = 10.0, 110, 3_000
+    limit(controller_mutation_rate=rate)
+    wire = Wire(quoted, client_id=topic)
+    started = time.monotonic()
+    answer = wire.ask(many_topics(topic, count), 5)
+    assert {one.error_code for one in answer.topics} == {0}
+    owed_s = (count - burst) / rate
+    assert owed_s - (time.monotonic() - started) - 1 <= answer.throttle_time_ms / 1000 <= owed_s
+    wire.send(MetadataRequest(topics=[]), 12)
+    wire.socket.settimeout(0.5)
+    with pytest.raises(TimeoutError):
+        wire.socket.recv(1)
+    wire.close()
 
 
 def test_connections_from_an_address_are_limited(quoted: Broker, wire: Wire) -> None:

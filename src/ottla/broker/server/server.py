@@ -117,7 +117,9 @@ class Server:
         self._parked: dict[str, list[tuple[Socket, _Entrance]]] = {}
         """Connections that their listener let in too late, when there was no room any more."""
         self._closing_excess = False
-        self._full_log = FailureLog(runtime, "new connections wait", logging.WARNING)
+        self._full_log = FailureLog(
+            runtime, "connection limit reached; new ones wait", logging.WARNING
+        )
         self._refusals = FailureLog(runtime, "refusing a connection", logging.WARNING)
         self.broken_log = FailureLog(
             runtime, "closing a connection that broke the protocol", logging.WARNING

@@ -229,7 +229,8 @@ def test_a_large_request_changes_as_much_as_the_quota_allows(
     codes = Counter(one.error_code for one in answer.topics)
     assert set(codes) == {0, ErrorCode.THROTTLING_QUOTA_EXCEEDED}
     assert burst < codes[0] <= most
-    assert 0 < answer.throttle_time_ms <= 1_000
+    assert 0 <= answer.throttle_time_ms <= 1_000, "what is missing now, not what was asked for"
+    assert {one.error_message for one in answer.topics} == {None}
     assert all(one.error_code == 0 for one in answer.topics[:burst]), "the first ones"
 
 

@@ -32,6 +32,11 @@ def check_partitions(wanted: int) -> None:
         )
 
 
+def told_message(error: KafkaError) -> str | None:
+    """Return the message of an element that is refused. As in Kafka, a quota needs none."""
+    return None if error.code is ErrorCode.THROTTLING_QUOTA_EXCEEDED else error.message
+
+
 def repeated(items: Iterable[H]) -> set[H]:
     """Return the items that occur more than once."""
     seen: set[H] = set()

@@ -5,7 +5,13 @@ from __future__ import annotations
 from random import Random
 
 from ottla.broker.controller.assignments import check_manual, new_partitions
-from ottla.broker.controller.limits import Charge, check_partitions, repeated, unlimited
+from ottla.broker.controller.limits import (
+    Charge,
+    check_partitions,
+    repeated,
+    told_message,
+    unlimited,
+)
 from ottla.broker.controller.placement import place, usable_brokers
 from ottla.broker.metadata.decision import Decision
 from ottla.broker.metadata.image import MetadataImage, TopicImage
@@ -48,7 +54,7 @@ def create_partitions(
 
 def _result(name: str, error: KafkaError) -> CreatePartitionsTopicResult:
     return CreatePartitionsTopicResult(
-        name=name, error_code=error.code, error_message=error.message
+        name=name, error_code=error.code, error_message=told_message(error)
     )
 
 

@@ -7,7 +7,13 @@ from random import Random
 from typing import NamedTuple
 
 from ottla.broker.controller.assignments import check_manual, new_partitions
-from ottla.broker.controller.limits import Charge, check_partitions, repeated, unlimited
+from ottla.broker.controller.limits import (
+    Charge,
+    check_partitions,
+    repeated,
+    told_message,
+    unlimited,
+)
 from ottla.broker.controller.names import check_name, check_no_collision
 from ottla.broker.controller.placement import place, usable_brokers
 from ottla.broker.metadata.changes import unified_name
@@ -75,7 +81,7 @@ def create_topics(
 
 
 def failed(name: str, error: KafkaError) -> CreatableTopicResult:
-    return CreatableTopicResult(name=name, error_code=error.code, error_message=error.message)
+    return CreatableTopicResult(name=name, error_code=error.code, error_message=told_message(error))
 
 
 def _partitions_wanted(topic: CreatableTopic, config: BrokerConfig) -> int:

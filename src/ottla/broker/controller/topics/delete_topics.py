@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from ottla.broker.controller.limits import Charge, repeated, unlimited
+from ottla.broker.controller.limits import Charge, repeated, told_message, unlimited
 from ottla.broker.metadata.decision import Decision
 from ottla.broker.metadata.image import MetadataImage, TopicImage
 from ottla.protocol.errors import ErrorCode, KafkaError
@@ -72,7 +72,7 @@ def failed(wanted: WantedTopic, error: KafkaError) -> DeletableTopicResult:
         name=wanted.name,
         topic_id=wanted.id,
         error_code=error.code,
-        error_message=error.message,
+        error_message=told_message(error),
     )
 
 

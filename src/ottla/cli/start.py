@@ -41,6 +41,9 @@ examples:
 
 def main(arguments: list[str]) -> int:
     """Run the command; return the exit code."""
+    from ottla.runtime.collector import starting
+
+    starting()
     began = _started_at()
     parser = _parser()
     options = parser.parse_args(arguments)
@@ -157,10 +160,8 @@ SETTLE_AFTER_S = 1.0
 def _run(
     config: BrokerConfig, started: Callable[[Node], object], metrics_at: tuple[str, int] | None
 ) -> int:
-    from ottla.runtime.collector import collector_paused, settle
-
-    with collector_paused():  # what is imported is no garbage
-        from ottla.node import run
+    from ottla.node import run
+    from ottla.runtime.collector import settle
 
     def started_and_settled(node: Node) -> None:
         started(node)

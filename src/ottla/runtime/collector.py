@@ -19,7 +19,11 @@ PAUSE_S_MAX: Final = 60.0
 COLLECTED_OBJECTS_MAX: Final = 50_000
 """Looking through more of them would hold the event loop for longer than 15 ms."""
 
+STARTING_THRESHOLD: Final = 100_000
+"""How many more objects there must be before a collection, while a program starts."""
+
 _is_settled = False
+_usual: tuple[int, int, int] | None = None
 _users = 0
 _paused_at_s = 0.0
 
@@ -47,10 +51,20 @@ def collector_paused() -> Iterator[None]:
             gc.enable()
 
 
+def starting() -> None:
+    """Collect seldom until `settle`: what a program creates while it starts is there to stay."""
+    global _usual
+    _usual = gc.get_threshold()
+    gc.set_threshold(STARTING_THRESHOLD)
+
+
 def settle() -> None:
     """Exempt all objects that exist now from garbage collection. For programs, once they have
     started."""
-    global _is_settled
+    global _is_settled, _usual
+    if _usual is not None:
+        gc.set_threshold(*_usual)
+        _usual = None
     gc.collect()
     gc.freeze()
     _is_settled = True

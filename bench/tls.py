@@ -8,7 +8,7 @@ from __future__ import annotations
 from bench.brokers import HOST, free_port
 from bench.sides import Bench
 from bench.throughput import measure
-from ottla.runtime.authority import Authority, certificate_file
+from ottla.runtime.tls.authority import Authority, certificate_file
 
 SIZE = 1000
 PARTITIONS = 12

@@ -13,7 +13,7 @@ from ottla.config.errors import ConfigError
 from ottla.config.security.cipher_suites import TLS_1_3, openssl_name
 from ottla.config.security.listener_keys import ListenerKeys
 from ottla.config.security.tls import tls_settings
-from ottla.runtime.tls_settings import TlsSettings
+from ottla.runtime.tls.settings import TlsSettings
 
 SECRET = "open sesame"
 FILES = {

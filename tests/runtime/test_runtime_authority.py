@@ -10,8 +10,8 @@ from pathlib import Path
 import pytest
 from cryptography import x509
 
-from ottla.runtime.authority import RENEWED_BEFORE, Authority, certificate_file
 from ottla.runtime.private_file import write_private
+from ottla.runtime.tls.authority import RENEWED_BEFORE, Authority, certificate_file
 
 
 @pytest.fixture
@@ -51,7 +51,7 @@ def test_a_certificate_is_renewed_before_it_expires(
     folder: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     authority = Authority.open(folder)
-    monkeypatch.setattr("ottla.runtime.authority.CERTIFICATE_DAYS", RENEWED_BEFORE.days)
+    monkeypatch.setattr("ottla.runtime.tls.authority.CERTIFICATE_DAYS", RENEWED_BEFORE.days)
     first = authority.issue("node", ["localhost"]).read_bytes()
     monkeypatch.undo()
     path = authority.issue("node", ["localhost"])

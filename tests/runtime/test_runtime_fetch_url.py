@@ -12,7 +12,7 @@ import pytest
 
 from identity_provider import Answer, IdentityProvider
 from ottla.runtime.fetch_url import CannotFetch, Fetch
-from ottla.runtime.tls import TlsFiles, client_context
+from ottla.runtime.tls.client import TlsFiles, client_context
 from tls_files import Authority
 
 

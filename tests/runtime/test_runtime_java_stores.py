@@ -10,10 +10,10 @@ from pathlib import Path
 
 import pytest
 
-from ottla.runtime.java_stores import STORE_SIZE_MAX, store_as_pem
-from ottla.runtime.tls_material import check_trusts_itself, load_material
-from ottla.runtime.tls_settings import Pem, TlsSettings
-from ottla.runtime.tls_socket import BadTlsFile
+from ottla.runtime.tls.java_stores import STORE_SIZE_MAX, store_as_pem
+from ottla.runtime.tls.material import check_trusts_itself, load_material
+from ottla.runtime.tls.settings import Pem, TlsSettings
+from ottla.runtime.tls.socket import BadTlsFile
 from tls_files import PASSWORD, Authority, Certificate
 
 needs_keytool = pytest.mark.skipif(shutil.which("keytool") is None, reason="there is no keytool")

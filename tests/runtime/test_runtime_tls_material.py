@@ -8,9 +8,9 @@ from pathlib import Path
 
 import pytest
 
-from ottla.runtime.tls_material import check_trusts_itself, load_material
-from ottla.runtime.tls_settings import Pem, TlsSettings
-from ottla.runtime.tls_socket import BadTlsFile
+from ottla.runtime.tls.material import check_trusts_itself, load_material
+from ottla.runtime.tls.settings import Pem, TlsSettings
+from ottla.runtime.tls.socket import BadTlsFile
 from tls_files import PASSWORD, Authority
 
 HOSTS = "DNS:localhost,IP:127.0.0.1"

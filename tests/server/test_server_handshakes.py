@@ -20,9 +20,9 @@ from ottla.broker.server.connections.handshakes import Handshakes
 from ottla.network.node_tls import ListenerTls, NoPrincipal
 from ottla.runtime.network import Socket
 from ottla.runtime.os_runtime import OsRuntime, run
-from ottla.runtime.tls_material import load_material
-from ottla.runtime.tls_settings import Pem, TlsSettings
-from ottla.runtime.tls_socket import TlsBuffers
+from ottla.runtime.tls.material import load_material
+from ottla.runtime.tls.settings import Pem, TlsSettings
+from ottla.runtime.tls.socket import TlsBuffers
 from tls_broker import TlsFolder
 from tls_files import Authority
 

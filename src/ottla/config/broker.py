@@ -37,7 +37,7 @@ from ottla.config.values import IllTyped
 
 if TYPE_CHECKING:
     from ottla.config.security.sasl import Login, SaslSettings
-    from ottla.runtime.tls_settings import TlsSettings
+    from ottla.runtime.tls.settings import TlsSettings
 
 # Kafka requires these from its user; a single node has defaults for them.
 _OWN_DEFAULTS: Final[dict[str, Any]] = {

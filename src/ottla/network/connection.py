@@ -35,7 +35,7 @@ from ottla.protocol.errors import MalformedMessage
 from ottla.protocol.headers import frame_request, read_response_header
 from ottla.runtime.network import Socket
 from ottla.runtime.runtime import Runtime
-from ottla.runtime.tls_socket import TlsError
+from ottla.runtime.tls.socket import TlsError
 
 RESPONSE_BYTES_MAX = 256 << 20
 IN_FLIGHT_MAX = 64

@@ -13,14 +13,14 @@ from ottla.config.errors import ConfigError, Unknown
 from ottla.logs import get_logger
 from ottla.network.security import Security
 from ottla.network.tls_renewal import check_renewal
-from ottla.runtime.tls_material import (
+from ottla.runtime.tls.material import (
     FileStates,
     TlsMaterial,
     check_trusts_itself,
     load_material,
     states_of_files,
 )
-from ottla.runtime.tls_socket import BadTlsFile, TlsBuffers, TlsSocket
+from ottla.runtime.tls.socket import BadTlsFile, TlsBuffers, TlsSocket
 from ottla.security.certificates import BadCertificate, java_name, parse_certificate
 from ottla.security.principal import ANONYMOUS, USER_TYPE, KafkaPrincipal
 from ottla.security.principal_rules import NoRuleMatches, PrincipalRules

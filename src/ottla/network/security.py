@@ -9,10 +9,10 @@ from ottla.network.connection import reason_of
 from ottla.network.errors import Address, TlsFailed, Unreachable
 from ottla.network.sasl_mechanisms import BeginSignIn
 from ottla.runtime.network import Socket
-from ottla.runtime.tls_socket import CertificateRefused, NotTls, TlsError
+from ottla.runtime.tls.socket import CertificateRefused, NotTls, TlsError
 
 if TYPE_CHECKING:
-    from ottla.runtime.tls import Context
+    from ottla.runtime.tls.client import Context
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,7 +26,7 @@ class Security:
     async def secured(self, socket: Socket, address: Address) -> Socket:
         if self.context is None:
             return socket
-        from ottla.runtime.tls import start_tls
+        from ottla.runtime.tls.client import start_tls
 
         try:
             return await start_tls(socket, self.context, address[0])

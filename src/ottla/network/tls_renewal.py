@@ -8,11 +8,11 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ottla.runtime.tls_socket import BadTlsFile
+from ottla.runtime.tls.socket import BadTlsFile
 from ottla.security.certificates import BadCertificate, Certificate, java_name, parse_certificate
 
 if TYPE_CHECKING:
-    from ottla.runtime.tls_material import TlsMaterial
+    from ottla.runtime.tls.material import TlsMaterial
 
 
 def check_renewal(now: TlsMaterial, then: TlsMaterial) -> None:

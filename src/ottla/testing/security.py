@@ -51,7 +51,7 @@ class ClusterSecurity:
         self._passwords = {name: f"{name}-password" for name in names}
         keystore = truststore = None
         if wanted.tls:
-            from ottla.runtime.authority import Authority, certificate_file
+            from ottla.runtime.tls.authority import Authority, certificate_file
 
             keystore = str(Authority.open(folder).issue("node", [HOST, "localhost"]))
             truststore = str(certificate_file(folder))

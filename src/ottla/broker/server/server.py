@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from ottla.network.node_tls import ListenerTls
     from ottla.runtime.network import Listener, Socket
     from ottla.runtime.runtime import Runtime, Timer
-    from ottla.runtime.tls_socket import TlsSocket
+    from ottla.runtime.tls.socket import TlsSocket
     from ottla.security.principal import KafkaPrincipal
 
 log = get_logger("ottla.network")

@@ -1,7 +1,7 @@
 """The folder `secure` beside the data of `ottla start --secure`: its authority, the certificate of
 its nodes, and the passwords of the two users that exist from the start.
 
-    ca.pem, ca.key, node.pem     see runtime/authority.py
+    ca.pem, ca.key, node.pem     see runtime/tls/authority.py
     passwords.properties         of `admin`, the super user, and of the nodes among themselves
     client.properties            how a client connects as `admin`, in the names of Kafka's tools
     librdkafka.properties        the same for kcat and other clients on librdkafka
@@ -20,8 +20,8 @@ from typing import Final
 
 from ottla.config.properties import parse_properties
 from ottla.config.security.private_cluster import NODE_USER, PrivateCluster, client_line
-from ottla.runtime.authority import Authority, certificate_file
 from ottla.runtime.private_file import write_private
+from ottla.runtime.tls.authority import Authority, certificate_file
 
 ADMIN: Final = "admin"
 _LOCAL_HOSTS: Final = ("localhost", "127.0.0.1", "::1")

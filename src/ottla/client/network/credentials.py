@@ -10,7 +10,7 @@ from ottla.network.sasl_mechanisms import BeginSignIn, signing_in_with
 from ottla.network.security import Security
 
 if TYPE_CHECKING:
-    from ottla.runtime.tls import Context
+    from ottla.runtime.tls.client import Context
 
 
 def security_of(settings: ClientSettings) -> Security:
@@ -24,8 +24,8 @@ def security_of(settings: ClientSettings) -> Security:
 
 
 def _context(settings: ClientSettings) -> Context:
-    from ottla.runtime.tls import TlsFiles, client_context
-    from ottla.runtime.tls_socket import BadTlsFile
+    from ottla.runtime.tls.client import TlsFiles, client_context
+    from ottla.runtime.tls.socket import BadTlsFile
 
     if settings.ssl_context is not None:
         return settings.ssl_context

@@ -6,7 +6,7 @@ from typing import Final
 from ottla.config.errors import ConfigError, Problem
 from ottla.config.security.cipher_suites import TLS_1_3, openssl_name
 from ottla.config.security.listener_keys import ListenerKeys
-from ottla.runtime.tls_settings import Pem, TlsSettings
+from ottla.runtime.tls.settings import Pem, TlsSettings
 from ottla.security.principal_rules import BadRule, PrincipalRules
 
 _VERSIONS: Final = ("TLSv1.2", "TLSv1.3")

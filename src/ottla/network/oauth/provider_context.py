@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from ottla.runtime.tls import Context, TlsFiles, client_context
+from ottla.runtime.tls.client import Context, TlsFiles, client_context
 
 if TYPE_CHECKING:
     from ottla.config.security.provider_tls import ProviderTls

@@ -22,7 +22,7 @@ from ottla.network.oauth.shared import SHARED_TOKENS
 from ottla.network.oauth.token import TOKEN_BYTES_MAX, BadToken, HeldToken
 from ottla.network.sasl_mechanisms import NoToken
 from ottla.runtime.fetch_url import CannotFetch, Fetch
-from ottla.runtime.tls_socket import BadTlsFile
+from ottla.runtime.tls.socket import BadTlsFile
 
 if TYPE_CHECKING:
     from ottla.config.security.oauth_login import TokenEndpoint

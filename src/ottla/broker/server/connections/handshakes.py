@@ -13,7 +13,7 @@ from typing import TYPE_CHECKING, Final
 
 from ottla.broker.server.connections.failure_log import FailureLog
 from ottla.runtime.pace import SLICE_S
-from ottla.runtime.tls_socket import CertificateRefused, NotTls, TlsError, TlsSocket
+from ottla.runtime.tls.socket import CertificateRefused, NotTls, TlsError, TlsSocket
 
 if TYPE_CHECKING:
     from ottla.network.node_tls import ListenerTls

@@ -20,7 +20,7 @@ from ottla.broker.server.sign_in.oauth import InvalidToken
 from ottla.logs import get_logger
 from ottla.network.oauth.provider_context import provider_context
 from ottla.runtime.fetch_url import CannotFetch, Fetch
-from ottla.runtime.tls_socket import BadTlsFile
+from ottla.runtime.tls.socket import BadTlsFile
 
 if TYPE_CHECKING:
     from ottla.config.security.oauth import ProviderKeys

@@ -1,6 +1,6 @@
 """TLS for clients: trusted authorities, the client's own certificate, and errors.
 
-The stream itself is in `tls_socket`; it works over any `Socket`. `tls_material` is for nodes.
+The stream itself is in `socket`; it works over any `Socket`. `material` is for nodes.
 """
 
 from __future__ import annotations
@@ -14,9 +14,9 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from ottla.runtime.java_stores import is_store, store_as_pem
 from ottla.runtime.network import Socket
-from ottla.runtime.tls_socket import BadTlsFile, TlsSocket
+from ottla.runtime.tls.java_stores import is_store, store_as_pem
+from ottla.runtime.tls.socket import BadTlsFile, TlsSocket
 
 Context = ssl.SSLContext
 

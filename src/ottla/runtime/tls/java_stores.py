@@ -8,7 +8,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from ottla.runtime.tls_socket import BadTlsFile
+from ottla.runtime.tls.socket import BadTlsFile
 
 _PEM_START: Final = b"-----BEGIN "
 _DER_START: Final = b"\x30"

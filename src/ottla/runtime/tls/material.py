@@ -13,10 +13,10 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Final, TypeAlias
 
-from ottla.runtime.java_stores import store_as_pem
-from ottla.runtime.tls import Context, as_file, read_file, trust
-from ottla.runtime.tls_settings import Pem, TlsSettings
-from ottla.runtime.tls_socket import BadTlsFile
+from ottla.runtime.tls.client import Context, as_file, read_file, trust
+from ottla.runtime.tls.java_stores import store_as_pem
+from ottla.runtime.tls.settings import Pem, TlsSettings
+from ottla.runtime.tls.socket import BadTlsFile
 
 _BLOCK: Final = r"-----BEGIN ([A-Z0-9 ]+)-----(.*?)-----END \1-----"
 _BASE64: Final = r"[A-Za-z0-9+/=\s]+"

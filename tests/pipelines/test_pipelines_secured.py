@@ -85,6 +85,7 @@ def test_a_pipeline_signs_in_with_its_own_secret_and_needs_exactly_its_rights(
     refused = pipelines("run", file, "--once", *SMALL)
     assert refused.code == 1
     assert "TRANSACTIONAL_ID_AUTHORIZATION_FAILED" in refused.err
+    assert "docs/security.md lists the rights" in refused.err
     with Admin(**cluster.options()) as admin:
         assert not any(admin.create_acls([MISSING_FIRST]).values())
     done = pipelines("run", file, "--once", "--json", *SMALL)

@@ -23,12 +23,17 @@ class Work(Protocol):
     def stop(self) -> None: ...
 
 
+RIGHTS_HINT = "; docs/security.md lists the rights that it needs"
+
+
 class QueryFailed(PipelineError):
     """A query that Spark ended; `text` is its whole message."""
 
     def __init__(self, name: str, text: str) -> None:
         self.text = text
-        super().__init__(f"query {name!r} failed: {query_error(text)}")
+        told = query_error(text)
+        hint = RIGHTS_HINT if "_AUTHORIZATION_FAILED: " in told else ""
+        super().__init__(f"query {name!r} failed: {told}{hint}")
 
 
 class Queries:

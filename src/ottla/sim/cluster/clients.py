@@ -13,7 +13,8 @@ from ottla.sim.cluster.intruder import AclChurn, Intruder
 from ottla.sim.cluster.quotas import limited
 from ottla.sim.cluster.quotas.book import QuotaBook
 from ottla.sim.cluster.quotas.churn import QuotaChurn
-from ottla.sim.cluster.quotas.greedy import Connector, Free, Greedy, Mutator, Stranger
+from ottla.sim.cluster.quotas.greedy import Connector, Greedy, Mutator
+from ottla.sim.cluster.quotas.limited import FREE
 from ottla.sim.cluster.readers import GroupMember, LoneReader
 from ottla.sim.cluster.shape import Shape
 from ottla.sim.cluster.voters.churn import VoterChurn
@@ -27,7 +28,7 @@ from ottla.sim.world import World
 HOSTS = ["client-1", "client-2"]
 REBOOT_S_MAX = 3.0
 
-WRITERS = (Writer, Churn, VoterChurn, AclChurn, Intruder, QuotaChurn, Stranger)
+WRITERS = (Writer, Churn, VoterChurn, AclChurn, Intruder, QuotaChurn, Greedy, Mutator, Connector)
 """Those who end first."""
 
 Make = Callable[[SimRuntime], Client]
@@ -154,7 +155,7 @@ def _strangers(work: Work, book: QuotaBook) -> list[Make]:
         lambda runtime: QuotaChurn(work, runtime, "quota-churn"),
         lambda runtime: Greedy(work, book, runtime, "greedy"),
         lambda runtime: Greedy(work, book, runtime, "greedy-2"),
-        lambda runtime: Free(work, book, runtime, "free"),
+        lambda runtime: Greedy(work, book, runtime, "free", FREE),
         lambda runtime: Mutator(work, book, runtime, "mutator"),
         lambda runtime: Connector(work, book, runtime, "connector"),
     ]

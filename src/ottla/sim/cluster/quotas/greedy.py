@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+from collections.abc import Awaitable, Callable
 from dataclasses import replace
 from typing import Any
 
@@ -24,7 +25,7 @@ from ottla.protocol.messages.produce import (
 from ottla.records.builder import build_batch
 from ottla.records.record import Record
 from ottla.sim.cluster.quotas.book import Life, QuotaBook, Served
-from ottla.sim.cluster.quotas.limited import FREE, GREEDY, MUTATOR, VALUE_BYTES_MAX
+from ottla.sim.cluster.quotas.limited import GREEDY, MUTATOR, VALUE_BYTES_MAX
 from ottla.sim.cluster.rights import ADMIN, sign_in
 from ottla.sim.cluster.shape import CLIENT_PORT
 from ottla.sim.cluster.work import FAIR_WAIT_S_MAX, Client, Work
@@ -41,63 +42,62 @@ PRODUCE_VERSION, FETCH_VERSION, CREATE_VERSION, DELETE_VERSION = 9, 12, 7, 5
 TOPICS = 3
 PARTITIONS_MAX = 3
 
+AskOnce = Callable[[Connection, int, Life], Awaitable[QuotaKey]]
+"""Asks a broker, given its id and its life, and returns which quota that is charged to."""
 
-class Stranger(Client):
-    """A client that speaks to one broker until an error ends it."""
 
-    USER = ADMIN
-    """Super users are limited, too."""
-    CLIENT_ID = GREEDY
+class Line:
+    """Speaks to one broker at a time, and checks that it answers first and is silent then."""
 
-    def __init__(self, work: Work, book: QuotaBook, runtime: SimRuntime, name: str) -> None:
-        super().__init__(work, runtime, name)
+    def __init__(
+        self, work: Work, book: QuotaBook, runtime: SimRuntime, name: str, client_id: str
+    ) -> None:
+        self.work = work
         self.book = book
-        self._connection = (name, 0)
-        """Names the connection in use."""
+        self.client_id = client_id
+        self.number = 0
+        """Counts the connections."""
+        self._runtime = runtime
+        self._name = name
         self._muted_s = (0.0, 0.0)
         """The earliest and the latest moment at which the broker may serve it again."""
 
-    def goes_on(self) -> bool:
-        return self.work.writing
-
-    async def live(self) -> None:
-        node = self.chance.choice(self.work.shape.brokers)
-        connection = await self._open(node.host)
+    async def use(self, client: Client, ask_once: AskOnce) -> None:
+        """Connect to a broker, and ask it again and again until an error or the end."""
+        node = client.chance.choice(self.work.shape.brokers)
+        connection = await self.open(node.host)
         try:
             life = self.book.life_of(node.id)
-            if life is not None:
-                await self._use(connection, node.id, life)
+            until = client.lifetime()
+            while life is not None and self.work.writing and self.work.now() < until:
+                key = await ask_once(connection, node.id, life)
+                self.work.did(self._name)
+                await self.pause(life, key)
         finally:
             connection.close()
 
-    async def _open(self, host: str) -> Connection:
+    async def pause(self, life: Life, key: QuotaKey) -> None:
+        is_limited = self.book.is_limited(life, self.client_id, key)
+        await asyncio.sleep(PAUSE_S if is_limited else PAUSE_WITHOUT_QUOTA_S)
+
+    async def open(self, host: str) -> Connection:
+        """Connect, as a super user if there are users: those are limited, too."""
         security = PLAINTEXT
         if self.work.shape.guarded:
-            options = sign_in(self.USER)
+            options = sign_in(ADMIN)
             mechanism, user = options["sasl_mechanism"], options["sasl_username"]
             begin = signing_in_with(mechanism, user, options["sasl_password"])
             security = replace(security, mechanism=mechanism, begin_sign_in=begin)
-        self._connection = (self.name, self._connection[1] + 1)
+        self.number += 1
         self._muted_s = (0.0, 0.0)
         return await open_connection(
-            self.runtime,
+            self._runtime,
             (host, CLIENT_PORT),
-            client_id=self.CLIENT_ID,
+            client_id=self.client_id,
             security=security,
             connect_timeout_ms=3000,
             request_timeout_ms=REQUEST_TIMEOUT_MS,
         )
-
-    async def _use(self, connection: Connection, node_id: int, life: Life) -> None:
-        until = self.lifetime()
-        while self.work.writing and self.work.now() < until:
-            key = await self._ask_once(connection, node_id, life)
-            self.work.did(self.name)
-            is_limited = self.book.is_limited(life, self.CLIENT_ID, key)
-            await asyncio.sleep(PAUSE_S if is_limited else PAUSE_WITHOUT_QUOTA_S)
-
-    async def _ask_once(self, connection: Connection, node_id: int, life: Life) -> QuotaKey:
-        raise NotImplementedError
 
     async def ask(
         self, connection: Connection, request: Any, version: int, node_id: int, life: Life
@@ -116,11 +116,11 @@ class Stranger(Client):
         earliest_s, latest_s = self._muted_s
         if received_s < earliest_s - ROUNDED_S:
             early_s = earliest_s - received_s
-            raise Violation(f"{self.name} was served {early_s:.3f} s before its mute was over")
+            raise Violation(f"{self._name} was served {early_s:.3f} s before its mute was over")
         throttle_s = response.throttle_time_ms / 1000
         waited_s = received_s - max(sent_s, latest_s)
         if self.work.is_fair and waited_s >= throttle_s > FAIR_WAIT_S_MAX:
-            raise Violation(f"{self.name} was muted for {waited_s:.1f} s before it was answered")
+            raise Violation(f"{self._name} was muted for {waited_s:.1f} s before it was answered")
         self._muted_s = sent_s + throttle_s, received_s + throttle_s
         return response, sent_s, received_s
 
@@ -131,11 +131,29 @@ class Stranger(Client):
             return
         silent_s = self.work.now() - max(sent_s, self._muted_s[1], healed_s)
         if silent_s > SILENCE_S_MAX:
-            raise Violation(f"{self.name} is muted since {silent_s:.1f} s, for no reason")
+            raise Violation(f"{self._name} is muted since {silent_s:.1f} s, for no reason")
 
 
-class Greedy(Stranger):
-    """Writes and reads as much as it can."""
+class Greedy(Client):
+    """Writes and reads as much as it can. One without a quota must never be throttled."""
+
+    def __init__(
+        self,
+        work: Work,
+        book: QuotaBook,
+        runtime: SimRuntime,
+        name: str,
+        client_id: str = GREEDY,
+    ) -> None:
+        super().__init__(work, runtime, name)
+        self.book = book
+        self.line = Line(work, book, runtime, name, client_id)
+
+    def goes_on(self) -> bool:
+        return self.work.writing
+
+    async def live(self) -> None:
+        await self.line.use(self, self._ask_once)
 
     async def _ask_once(self, connection: Connection, node_id: int, life: Life) -> QuotaKey:
         partition = self._partition(node_id)
@@ -149,14 +167,14 @@ class Greedy(Stranger):
             timeout_ms=2000,
             topic_data=[TopicProduceData(name=self._topic, partition_data=[data])],
         )
-        response, sent_s, received_s = await self.ask(
+        response, sent_s, received_s = await self.line.ask(
             connection, request, PRODUCE_VERSION, node_id, life
         )
         key, served = (
             QuotaKey.PRODUCER_BYTE_RATE,
-            Served(sent_s, received_s, len(value), self._connection),
+            Served(sent_s, received_s, len(value), (self.name, self.line.number)),
         )
-        self.book.answered(life, self.CLIENT_ID, key, served, response.throttle_time_ms)
+        self.book.answered(life, self.line.client_id, key, served, response.throttle_time_ms)
         return key
 
     async def _fetch(
@@ -174,7 +192,7 @@ class Greedy(Stranger):
             max_bytes=2 * VALUE_BYTES_MAX,
             topics=[FetchTopic(topic=self._topic, partitions=[wanted])],
         )
-        response, sent_s, received_s = await self.ask(
+        response, sent_s, received_s = await self.line.ask(
             connection, request, FETCH_VERSION, node_id, life
         )
         found = [one for topic in response.responses for one in topic.partitions]
@@ -183,9 +201,9 @@ class Greedy(Stranger):
             raise Violation(f"{self.name} got {size} bytes and was throttled for them")
         key, served = (
             QuotaKey.CONSUMER_BYTE_RATE,
-            Served(sent_s, received_s, size, self._connection),
+            Served(sent_s, received_s, size, (self.name, self.line.number)),
         )
-        self.book.answered(life, self.CLIENT_ID, key, served, response.throttle_time_ms)
+        self.book.answered(life, self.line.client_id, key, served, response.throttle_time_ms)
         return key
 
     @property
@@ -201,16 +219,19 @@ class Greedy(Stranger):
         return self.chance.choice(led or range(count))
 
 
-class Free(Greedy):
-    """Asks like the greedy ones, and has no quota: it must never be throttled."""
-
-    CLIENT_ID = FREE
-
-
-class Mutator(Stranger):
+class Mutator(Client):
     """Creates and deletes topics of its own, in versions in which what is too much is refused."""
 
-    CLIENT_ID = MUTATOR
+    def __init__(self, work: Work, book: QuotaBook, runtime: SimRuntime, name: str) -> None:
+        super().__init__(work, runtime, name)
+        self.book = book
+        self.line = Line(work, book, runtime, name, MUTATOR)
+
+    def goes_on(self) -> bool:
+        return self.work.writing
+
+    async def live(self) -> None:
+        await self.line.use(self, self._ask_once)
 
     async def _ask_once(self, connection: Connection, node_id: int, life: Life) -> QuotaKey:
         name = f"{MUTATOR}-{self.chance.randrange(TOPICS)}"
@@ -218,7 +239,7 @@ class Mutator(Stranger):
         count = self.book.partitions_of(node_id, name)
         if count:
             delete = DeleteTopicsRequest(topic_names=[name], timeout_ms=5000)
-            response, sent_s, received_s = await self.ask(
+            response, sent_s, received_s = await self.line.ask(
                 connection, delete, DELETE_VERSION, node_id, life
             )
             code = response.responses[0].error_code
@@ -226,7 +247,7 @@ class Mutator(Stranger):
             count = self.chance.randint(1, PARTITIONS_MAX)
             topic = CreatableTopic(name=name, num_partitions=count, replication_factor=-1)
             create = CreateTopicsRequest(topics=[topic], timeout_ms=5000)
-            response, sent_s, received_s = await self.ask(
+            response, sent_s, received_s = await self.line.ask(
                 connection, create, CREATE_VERSION, node_id, life
             )
             code = response.topics[0].error_code
@@ -237,8 +258,16 @@ class Mutator(Stranger):
         return QuotaKey.CONTROLLER_MUTATION_RATE
 
 
-class Connector(Stranger):
+class Connector(Client):
     """Connects again and again; what it counts is being served."""
+
+    def __init__(self, work: Work, book: QuotaBook, runtime: SimRuntime, name: str) -> None:
+        super().__init__(work, runtime, name)
+        self.book = book
+        self.line = Line(work, book, runtime, name, GREEDY)
+
+    def goes_on(self) -> bool:
+        return self.work.writing
 
     async def live(self) -> None:
         key = QuotaKey.CONNECTION_CREATION_RATE
@@ -247,14 +276,13 @@ class Connector(Stranger):
         while self.work.writing and self.work.now() < until:
             self.book.look()
             sent_s = self.work.now()
-            connection = await self._open(node.host)
+            connection = await self.line.open(node.host)
             life = self.book.life_of(node.id)
             connection.close()
             if life is None:
                 return
             self.book.look()
             served = Served(sent_s, self.work.now(), 1)
-            self.book.answered(life, self.CLIENT_ID, key, served, 0)
+            self.book.answered(life, self.line.client_id, key, served, 0)
             self.work.did(self.name)
-            is_limited = self.book.is_limited(life, self.CLIENT_ID, key)
-            await asyncio.sleep(PAUSE_S if is_limited else PAUSE_WITHOUT_QUOTA_S)
+            await self.line.pause(life, key)

@@ -28,7 +28,7 @@ from ottla.broker.storage.dirs import log_folders
 from ottla.broker.storage.errors import LogFailed, OffsetOutOfRange, UnexpectedOffset
 from ottla.config.topic import TopicConfig
 from ottla.protocol.errors import ErrorCode, KafkaError
-from ottla.records.header import read_header
+from ottla.records.header import read_header, set_place
 
 SMALL = TopicConfig(segment_bytes=1000, index_interval_bytes=100)
 
@@ -252,7 +252,7 @@ def test_followers_append_many_batches_with_their_own_offsets(tmp_path: Path) ->
     assert appended == (0, 38, 0)
     assert [offset for offset, _ in values_of(log)] == list(range(0, 40, 2))
     assert len(log.segments) > 1
-    assert log.epochs.entries == [(0, 0), (1, 10), (2, 20), (3, 30)]
+    assert log.epochs.entries == [(0, 0), (1, 9), (2, 19), (3, 29)], "from the gaps on"
     with pytest.raises(UnexpectedOffset):
         log.append_at(make_batch([b"x"], base_offset=38), NOW_MS)
     assert log.append_at(b"", NOW_MS) is None
@@ -656,3 +656,46 @@ def test_where_an_epoch_ended(tmp_path: Path) -> None:
     log.assign_epoch(7)
     assert log.latest_epoch == 7
     assert log.epoch_end_offset(3) == (3, 3)
+
+
+COMPACTED = TopicConfig(cleanup_policy=frozenset({"compact"}))
+
+
+def batch_of(epoch: int, base_offset: int) -> bytearray:
+    batch = bytearray(make_batch([b"x"], base_offset=base_offset))
+    set_place(batch, read_header(batch).batch_length, base_offset, epoch)
+    return batch
+
+
+@pytest.mark.parametrize(
+    "how", ["running", "crashed", "crashed without epochs", "closed without epochs"]
+)
+def test_an_epoch_begins_with_the_gap_that_compaction_left_before_it(
+    tmp_path: Path, how: str
+) -> None:
+    """A copy of a compacted log cannot know where in the gap the epoch began. A follower that has
+    records of an older epoch in the gap must drop them: they may be nobody else's."""
+    log = open_log(tmp_path / "t-0", COMPACTED)
+    log.append_at(batch_of(1, 10), NOW_MS)
+    log.append_at(batch_of(4, 99), NOW_MS)
+    if how != "running":
+        if how.startswith("closed"):
+            log.close(clean=True)
+        if how.endswith("without epochs"):
+            (tmp_path / "t-0" / "leader-epoch-checkpoint").unlink(missing_ok=True)
+        clean = how.startswith("closed")
+        log = open_log(tmp_path / "t-0", COMPACTED, clean=clean)
+    assert log.epoch_end_offset(0) == (0, 0)
+    assert log.epoch_end_offset(1) == (1, 11)
+    assert log.epoch_end_offset(2) == (1, 11)
+    assert log.epoch_end_offset(4) == (4, 100)
+
+
+def test_an_epoch_whose_begin_was_seen_keeps_it_over_a_crash(tmp_path: Path) -> None:
+    log = open_log(tmp_path / "t-0", COMPACTED)
+    log.append_at(batch_of(1, 10), NOW_MS)
+    log.assign_epoch(2)
+    log.append_at(batch_of(2, 99), NOW_MS)
+    log.flush()
+    log = open_log(tmp_path / "t-0", COMPACTED, clean=False)
+    assert log.epochs.entries == [(1, 0), (2, 11)]

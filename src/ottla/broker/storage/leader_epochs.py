@@ -85,11 +85,12 @@ class LeaderEpochs:
         above = bisect_right(self._entries, offset, key=_start_of)
         return self._entries[above - 1][0] if above else UNDEFINED_EPOCH
 
-    def confirm(self, epoch: int, offset: int) -> None:
-        """Correct the entries if a batch shows that `epoch` wrote `offset`."""
+    def confirm(self, epoch: int, offset: int, since: int) -> None:
+        """Correct the entries if a batch shows that `epoch` wrote `offset`. The batch before ends
+        at `since`: nothing in between is left, so the epoch may have begun there."""
         if self.epoch_of_offset(offset) != epoch:
             self.truncate_from_end(offset)
-            self.assign(epoch, offset)
+            self.assign(epoch, since)
 
     def next_start_after(self, offset: int) -> int:
         """Return the offset at which the epoch after that of `offset` starts, as far as is

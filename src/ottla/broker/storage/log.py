@@ -339,7 +339,10 @@ class Log:
         position = segment.write([batch for _, batch in run], sum(len(batch) for _, batch in run))
         for header, batch in run:
             if header.partition_leader_epoch > self.epochs.latest:
-                self.epochs.assign(header.partition_leader_epoch, header.base_offset)
+                # Its first batches may be compacted away: it began somewhere between the last
+                # batch here and this one. A follower that is told too early an offset copies
+                # records again; told too late a one, it would keep records that nobody else has.
+                self.epochs.assign(header.partition_leader_epoch, self.end_offset)
             segment.note(position, header.size, header.last_offset, header.max_timestamp)
             self.segments.recent.add(header.base_offset, position, header.size)
             self.end_offset = header.next_offset

@@ -173,21 +173,23 @@ class LogLoader:
         logger.warning("Rebuilding %s from the log: %s", path, reason)
         try:
             for segment in trusted:
+                end_offset = segment.base_offset
                 for _, header in scan(segment.files.file, 0, segment.size):
-                    self._note_epoch(header)
+                    self._note_epoch(header, end_offset)
+                    end_offset = header[BASE_OFFSET] + header[LAST_OFFSET_DELTA] + 1
         except BrokenBatch:
             # Only the part before a damaged batch is used; recovery reads the rest.
             pass
         self._epochs.dirty = True
 
-    def _note_epoch(self, header: HeaderFields) -> None:
+    def _note_epoch(self, header: HeaderFields, since: int) -> None:
         """Correct the epochs by a batch: an entry that contradicts it is left over from before a
-        truncation."""
+        truncation. The batch before ends at `since`."""
         base_offset, epoch = header[BASE_OFFSET], header[PARTITION_LEADER_EPOCH]
         if epoch == self._epoch_checked and base_offset < self._epoch_checked_until:
             return
         if epoch >= 0:
-            self._epochs.confirm(epoch, base_offset)
+            self._epochs.confirm(epoch, base_offset, min(since, base_offset))
             self._epoch_checked = epoch
             self._epoch_checked_until = self._epochs.next_start_after(base_offset)
 
@@ -334,7 +336,7 @@ class LogLoader:
                 epoch = header[PARTITION_LEADER_EPOCH]
                 size = LOG_OVERHEAD + header[BATCH_LENGTH]
                 segment.note(position, size, last_offset, header[MAX_TIMESTAMP])
-                self._note_epoch(header)
+                self._note_epoch(header, end_offset)
                 if header[PRODUCER_ID] >= 0:
                     self._note_producer(segment, header, batch)
                 whole_bytes, end_offset = position + size, last_offset + 1

@@ -111,6 +111,15 @@ def test_a_broker_signed_by_a_stranger_is_not_trusted(files: Files) -> None:
         with_broker(files, ask, ssl_cafile=str(files.stranger.certificate))
 
 
+def test_an_authority_that_is_named_takes_the_place_of_those_of_the_system(
+    files: Files, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("SSL_CERT_FILE", str(files.authority.certificate))
+    assert with_broker(files, ask, ssl_cafile=None) is not None, "the system trusts the broker"
+    with pytest.raises(TlsFailed, match="certificate is not accepted"):
+        with_broker(files, ask, ssl_cafile=str(files.stranger.certificate))
+
+
 def test_a_certificate_for_another_host_is_refused_unless_told_not_to_look(files: Files) -> None:
     with pytest.raises(TlsFailed, match=r"not valid for '127\.0\.0\.1'"):
         with_broker(files, ask, certificate=files.elsewhere)

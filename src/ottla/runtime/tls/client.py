@@ -37,11 +37,14 @@ class TlsFiles:
 
 
 def client_context(files: TlsFiles) -> Context:
-    """Read the files; raises `BadTlsFile` that names the invalid one."""
-    context = ssl.create_default_context(ssl.Purpose.SERVER_AUTH)
+    """Read the files; raises `BadTlsFile` that names the invalid one. Authorities that are given
+    take the place of the system's."""
+    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.check_hostname = files.check_hostname
-    if files.ca is not None:
+    if files.ca is None:
+        context.load_default_certs(ssl.Purpose.SERVER_AUTH)
+    else:
         data = read_file(files.ca)
         if is_store(data):
             trust(context, store_as_pem(data, files.ca, files.ca_password or ""), files.ca)

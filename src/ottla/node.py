@@ -77,6 +77,9 @@ class Node:
 
     The metadata log and the roles appear while it starts: `metadata`, `controller` and `broker`
     raise before that, and without the role.
+
+    It is one thing: the order in which the parts are created, started, changed and stopped. They do
+    not know each other; only this class knows all of them.
     """
 
     def __init__(

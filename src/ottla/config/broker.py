@@ -58,6 +58,9 @@ class BrokerConfig:
 
     Synonyms are resolved under the strongest name, so that `config["log.retention.ms"]` has a value
     even if only `log.retention.hours` was given.
+
+    It is one thing: each property answers a question about the same immutable values, such as
+    which listeners have TLS, so that nobody else has to know how keys depend on each other.
     """
 
     __slots__ = ("_endpoints", "_values", "cluster_default", "explicit", "ignored", "per_broker")

@@ -76,6 +76,9 @@ class ListenerSecurity(NamedTuple):
 
 
 class Server:
+    """It is one thing: a connection takes a way through its methods, from a listener that accepts
+    it to the count of those that ended, and each bound is checked at its place on that way."""
+
     def __init__(
         self,
         runtime: Runtime,

@@ -267,10 +267,11 @@ def has_ipv6() -> bool:
 
 
 @pytest.mark.skipif(not has_ipv6(), reason="this machine has no IPv6 loopback")
-def test_an_empty_host_listens_on_both_families_with_one_port(run: Run) -> None:
+@pytest.mark.parametrize("host", ["", "::"])
+def test_every_address_means_those_of_both_families_with_one_port(run: Run, host: str) -> None:
     async def main(runtime: OsRuntime) -> None:
         accepted: list[Socket] = []
-        listener = runtime.network.listen("", 0, accepted.append)
+        listener = runtime.network.listen(host, 0, accepted.append)
         port = listener.address[1]
         four = await runtime.network.connect("127.0.0.1", port)
         six = await runtime.network.connect("::1", port)

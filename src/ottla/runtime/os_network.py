@@ -27,6 +27,9 @@ NEXT_ADDRESS_AFTER_S = 0.25
 """If a host has several addresses, the next one is tried in parallel after this time."""
 
 PORT_ATTEMPTS_MAX = 20
+_EVERY_IPV6_ADDRESS = "::"
+"""It means every address of both families, as on Java's sockets and so in settings of Kafka."""
+_EVERY_IPV4_ADDRESS = "0.0.0.0"
 _EXHAUSTED = frozenset({errno.EMFILE, errno.ENFILE, errno.ENOBUFS, errno.ENOMEM})
 _ADDRESS_ABSENT = frozenset({errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT})
 
@@ -228,6 +231,8 @@ class OsNetwork:
         infos = socket.getaddrinfo(
             host or None, port, type=socket.SOCK_STREAM, flags=socket.AI_PASSIVE
         )
+        if host == _EVERY_IPV6_ADDRESS:
+            infos += socket.getaddrinfo(_EVERY_IPV4_ADDRESS, port, type=socket.SOCK_STREAM)
         attempts = PORT_ATTEMPTS_MAX if port == 0 else 1
         while True:
             attempts -= 1

@@ -48,7 +48,7 @@ from ottla.broker.server.services import BrokerServices, ControllerServices
 from ottla.broker.storage.log_manager import LogManager
 from ottla.config.broker import BrokerConfig
 from ottla.config.errors import ConfigError
-from ottla.config.listeners import SECURITY_PROTOCOLS
+from ottla.config.listeners import SECURITY_PROTOCOLS, is_this_machine
 from ottla.config.topic import TopicConfig
 from ottla.logs import get_logger
 from ottla.protocol.uuids import random_uuid
@@ -717,6 +717,12 @@ async def _serve(runtime: OsRuntime, node: Node, started: Callable[[Node], objec
             "ANYBODY who reaches these listeners over the network may read, change and delete "
             "everything: they have neither TLS nor sign-in; see docs/security.md",
             listeners=",".join(map(str, exposed)),
+        )
+    if node.metrics is not None and not is_this_machine(node.metrics.host):
+        log.warning(
+            "anybody who reaches the metrics over the network may read the names of topics and "
+            "groups: there is no sign-in for them; see docs/metrics.md",
+            host=node.metrics.host,
         )
     endings: list[asyncio.Future[Any]] = [stop_asked, node.failure]
     starting = asyncio.ensure_future(node.start())

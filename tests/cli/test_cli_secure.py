@@ -61,9 +61,7 @@ def test_what_is_printed_has_no_secret(tmp_path: Path) -> None:
 
 
 def test_the_nodes_of_a_cluster_have_one_secured_listener_each(tmp_path: Path) -> None:
-    given = open_folder(tmp_path / "secure", "localhost").cluster.node_settings(
-        has_controllers=True
-    )
+    given = open_folder(tmp_path / "secure", "localhost").node_settings(has_controllers=True)
     nodes = prepare(tmp_path / "nodes", 3, 0)
     settings = node_settings(nodes, 1, "localhost", given)
     config = BrokerConfig.parse(settings)
@@ -124,6 +122,14 @@ def started(data: Path, *options: str) -> Iterator[list[str]]:
         process.communicate()
 
 
+def _as_ann(of_admin: str) -> str:
+    """Return the settings of another user of the same cluster."""
+    kept = [line for line in of_admin.splitlines() if not line.startswith("sasl.")]
+    line = "org.apache.kafka.common.security.scram.ScramLoginModule required"
+    jaas = f'sasl.jaas.config={line} username="ann" password="ann\'s";'
+    return "\n".join([*kept, "sasl.mechanism=SCRAM-SHA-512", jaas, ""])
+
+
 @pytest.mark.parametrize("nodes", ["1", "3"])
 def test_only_users_with_rights_get_in(tmp_path: Path, nodes: str) -> None:
     data = tmp_path / "data"
@@ -138,6 +144,16 @@ def test_only_users_with_rights_get_in(tmp_path: Path, nodes: str) -> None:
         assert call("users", "add", "ann", *password, *as_admin).code == 0
         may = ("--allow-principal", "User:ann", "--operation", "Describe", "--topic", "t")
         assert call("acls", "add", *may, *as_admin).code == 0
+
+        assert call("tokens", "create", "--json", *as_admin).json["owner"] == "User:admin"
+        alone = ("--command-config", tmp_path / "ann.properties")
+        of_admin = as_admin[1].read_text()
+        alone[1].write_text(_as_ann(of_admin))
+        for words in (("cluster", "status"), ("quorum", "describe")):
+            refused = call(*words, *alone)
+            assert refused.code == 1
+            assert "CLUSTER_AUTHORIZATION_FAILED" in refused.err
+            assert "no majority" not in refused.text + refused.err + refused.text
 
         as_ann = {"sasl.mechanism": "SCRAM-SHA-512", "sasl.username": "ann"}
         ann = AdminClient({**given, **as_ann, "sasl.password": "ann's"})

@@ -170,9 +170,10 @@ def test_configs_tell_value_and_source(ottla: Run, topic: str) -> None:
 
 def test_broker_settings_can_be_seen_and_changed(ottla: Run) -> None:
     broker = ottla("cluster", "--json").json["brokers"][0]["id"]
-    names = {
-        e["name"] for e in ottla("configs", "describe", "--broker", broker, "-a", "--json").json
-    }
+    settings = ottla("configs", "describe", "--broker", broker, "-a", "--json").json
+    assert all(e["default"] == (e["source"] == "default") for e in settings)
+    assert any(e["source"] == "static-broker" for e in settings)
+    names = {e["name"] for e in settings}
     assert {"log.segment.bytes", "listeners"} <= names
     key = "log.cleaner.backoff.ms"
     assert ottla("configs", "alter", "--broker", broker, "--set", f"{key}=16000").code == 0

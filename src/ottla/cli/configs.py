@@ -89,6 +89,7 @@ def describe(
     """
     from ottla.cli.output import print_json, print_table
     from ottla.cli.session import with_admin
+    from ottla.client.admin.configs import ConfigSource
 
     resource = _resource(topic, broker, cluster_default, broker_logger, group, client_metrics)
     entries = with_admin(
@@ -96,7 +97,8 @@ def describe(
         lambda admin: admin.describe_config(resource, documentation=docs),
         timeout_ms=timeout_ms,
     )
-    shown = [entry for entry in entries if everything or not entry.is_default]
+    not_dynamic = (ConfigSource.DEFAULT, ConfigSource.STATIC_BROKER)
+    shown = [entry for entry in entries if everything or entry.source not in not_dynamic]
     if as_json:
         print_json([_as_json(entry, docs) for entry in shown])
         return

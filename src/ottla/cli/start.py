@@ -214,7 +214,7 @@ def _start_secure(options: Namespace, began: float, metrics_at: tuple[str, int] 
     host, port = _address((options.listeners or [LISTENER_DEFAULT])[0])
     settings = gathered(options.data, [], False, {})
     folder = _open_secure(Path(settings["log.dirs"]), host)
-    settings |= folder.cluster.node_settings(has_controllers=False)
+    settings |= folder.node_settings(has_controllers=False)
     settings |= {"listeners": f"SASL_SSL://{_show(host, port)}"} | overrides
     config = _config(None, settings)
     if config is None:
@@ -283,7 +283,7 @@ def _start_nodes(options: Namespace, began: float, metrics_at: tuple[str, int] |
     if folder is None and from_file is None and (complaint := _secured_in(data)):
         raise UsageError(complaint)
     if folder is not None:
-        given = folder.cluster.node_settings(has_controllers=True) | given
+        given = folder.node_settings(has_controllers=True) | given
 
     def started(places: Sequence[str]) -> None:
         _say(", ".join(places), f"{data} ({len(places)} nodes)", began)

@@ -45,7 +45,7 @@ class MetricsEndpoint:
         self.requests = RequestFigures()
         self.topics = TopicFigures()
         self._node = node
-        self._host, self._port = host, port
+        self.host, self._port = host, port
         self._changes = MetadataChanges(node.node_id)
         self._lag = LagReader(node)
         self._idle = IdleShare(node.runtime.clock.now, thread_cpu_s)
@@ -53,8 +53,8 @@ class MetricsEndpoint:
 
     def open(self) -> tuple[str, int]:
         """Listen; return the address. Raises `OSError` if that is impossible."""
-        self._http = HttpServer(self._node.runtime, self._host, self._port, self._answer)
-        return self._host, self._http.address[1]
+        self._http = HttpServer(self._node.runtime, self.host, self._port, self._answer)
+        return self.host, self._http.address[1]
 
     def close(self) -> None:
         if self._http is not None:

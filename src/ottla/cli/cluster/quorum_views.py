@@ -14,7 +14,7 @@ from typing import TYPE_CHECKING, Any, Final, NamedTuple
 from ottla.client.admin.quorum import DescribedQuorum, describe_request, described
 from ottla.client.errors import ClientError, UnsupportedVersion
 from ottla.client.network.metadata import Broker
-from ottla.protocol.errors import KafkaError
+from ottla.protocol.errors import ErrorCode, KafkaError
 
 if TYPE_CHECKING:
     from ottla.client.errors import Address
@@ -48,7 +48,7 @@ class QuorumView(NamedTuple):
 
 async def ask_all(cluster: Cluster, nodes: Iterable[Broker]) -> DescribedQuorum | list[QuorumView]:
     """Return the first good answer, or every node's view if there is none. Raise
-    `UnsupportedVersion` if the cluster cannot tell."""
+    `UnsupportedVersion` if the cluster cannot tell, and `KafkaError` if the caller may not know."""
     asked = {node.node_id: (node.host, node.port) for node in nodes}
     found = await _first_good(cluster, asked)
     if isinstance(found, DescribedQuorum):
@@ -101,7 +101,11 @@ async def _ask(cluster: Cluster, node: int, address: Address) -> DescribedQuorum
         raise  # an old cluster, which has no quorum
     except TimeoutError:
         says = f"does not answer within {ANSWER_S:g} s"
-    except (ClientError, KafkaError) as error:
+    except KafkaError as error:
+        if error.code == ErrorCode.CLUSTER_AUTHORIZATION_FAILED:
+            raise
+        says = str(error)
+    except ClientError as error:
         says = str(error)
     return QuorumView(node, f"{address[0]}:{address[1]}", answers, epoch, leader, says, voters)
 

@@ -2,7 +2,8 @@
 its nodes, and the passwords of the two users that exist from the start.
 
     ca.pem, ca.key, node.pem     see runtime/tls/authority.py
-    passwords.properties         of `admin`, the super user, and of the nodes among themselves
+    passwords.properties         of `admin`, the super user, and of the nodes among themselves; and
+                                 the key of delegation tokens
     client.properties            how a client connects as `admin`, in the names of Kafka's tools
     librdkafka.properties        the same for kcat and other clients on librdkafka
 
@@ -14,7 +15,7 @@ from __future__ import annotations
 import secrets
 import socket
 from collections.abc import Iterable, Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
 
@@ -24,6 +25,7 @@ from ottla.runtime.private_file import write_private
 from ottla.runtime.tls.authority import Authority, certificate_file
 
 ADMIN: Final = "admin"
+TOKEN_KEY: Final = "delegation.token.secret.key"
 _LOCAL_HOSTS: Final = ("localhost", "127.0.0.1", "::1")
 _EVERYWHERE: Final = frozenset({"", "0.0.0.0", "::"})
 
@@ -32,6 +34,12 @@ _EVERYWHERE: Final = frozenset({"", "0.0.0.0", "::"})
 class SecureFolder:
     path: Path
     cluster: PrivateCluster
+    token_key: str = field(repr=False)
+
+    def node_settings(self, *, has_controllers: bool) -> dict[str, str]:
+        """Return what every node has. `has_controllers`: nodes have a listener for them."""
+        settings = self.cluster.node_settings(has_controllers=has_controllers)
+        return settings | {TOKEN_KEY: self.token_key}
 
     @property
     def client_file(self) -> Path:
@@ -83,8 +91,9 @@ def open_folder(path: Path, host: str) -> SecureFolder:
     authority = Authority.open(path)
     keystore = authority.issue("node", _names_of(host))
     passwords = _read_passwords(path / "passwords.properties")
+    token_key = passwords.pop(TOKEN_KEY)
     cluster = PrivateCluster(passwords, [ADMIN], str(keystore), str(certificate_file(path)))
-    return SecureFolder(path, cluster)
+    return SecureFolder(path, cluster, token_key)
 
 
 def _names_of(host: str) -> Iterable[str]:
@@ -103,8 +112,9 @@ def _read_passwords(path: Path) -> dict[str, str]:
         raise ValueError(
             f"{path} cannot be read: {error}; mend it, or remove it, and passwords are made anew"
         ) from error
-    found = {user: known.get(user) if known else None for user in (ADMIN, NODE_USER)}
-    passwords = {user: word or secrets.token_urlsafe(18) for user, word in found.items()}
+    wanted = (ADMIN, NODE_USER, TOKEN_KEY)
+    found = {name: known.get(name) if known else None for name in wanted}
+    passwords = {name: word or secrets.token_urlsafe(18) for name, word in found.items()}
     if found != passwords:
         write_private(path, _java_text(passwords).encode())
     return passwords

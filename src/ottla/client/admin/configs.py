@@ -82,7 +82,7 @@ class ConfigEntry:
 
     @property
     def is_default(self) -> bool:
-        return self.source in (ConfigSource.DEFAULT, ConfigSource.STATIC_BROKER)
+        return self.source is ConfigSource.DEFAULT
 
 
 class ConfigAdmin:

@@ -368,11 +368,17 @@ def decide(
     - `ottla acls test --principal User:ann --operation create --cluster --host 10.0.0.7`
     """
     from ottla.cli.output import deed
-    from ottla.cli.security.acls.selection import Resources, check_principal, operation_named
-    from ottla.cli.security.acls.verdict import NOT_KNOWN, verdict_of
+    from ottla.cli.security.acls.selection import (
+        Resources,
+        address_of,
+        check_principal,
+        operation_named,
+    )
+    from ottla.cli.security.acls.verdict import NOT_KNOWN, bound_to_addresses, verdict_of
     from ottla.client.admin.acls import AclFilter, AclPatternType
 
     check_principal(principal, "--principal")
+    host = address_of(host)
     resources = Resources(
         topics=[topic] if topic else (),
         groups=[group] if group else (),
@@ -391,6 +397,8 @@ def decide(
     verdict = verdict_of(acls, principal, host, wanted, kind, name)
     word = "allowed" if verdict.is_allowed else "denied"
     hint = "" if verdict.acl else f" ({NOT_KNOWN[verdict.reason]})"
+    if bound := bound_to_addresses(acls, principal, host, wanted):
+        hint += f"; but see --host: there are ACLs for {', '.join(bound)}"
     deed(
         as_json,
         {"allowed": verdict.is_allowed, "rule": verdict.rule, "principal": principal},

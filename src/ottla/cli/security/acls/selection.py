@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
-from ipaddress import ip_address
+from ipaddress import IPv6Address, ip_address
 from itertools import product
 from typing import Final, TypeAlias, TypeVar
 
@@ -131,6 +131,18 @@ def check_hosts(who: Who) -> None:
             raise typer.BadParameter(
                 f"{host!r} is no IP address: an ACL is for one address, or for all by *"
             ) from None
+
+
+def address_of(host: str) -> str:
+    """Return an address as brokers compare it; any other host, except "*", is refused."""
+    if host == ANY_HOST:
+        return host
+    try:
+        address = ip_address(host)
+    except ValueError:
+        raise typer.BadParameter(f"--host: {host!r} is no IP address") from None
+    mapped = address.ipv4_mapped if isinstance(address, IPv6Address) else None
+    return str(mapped or host)
 
 
 def check_names(resources: Resources, pattern: AclPatternType) -> None:

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Final
 
+from ottla.cli.security.acls.selection import ANY_HOST
 from ottla.client.admin.acls import Acl, AclOperation, AclResourceType
 from ottla.security.acl_index import comparable_host
 from ottla.security.acl_rules import AclRules, Reason, Verdict
-from ottla.security.acls import AccessControlEntry
+from ottla.security.acls import EVERYBODY, AccessControlEntry
 from ottla.security.principal import KafkaPrincipal
 from ottla.security.rights import Operation, ResourceType
 
@@ -51,4 +52,21 @@ def verdict_of(
         Operation(operation),
         ResourceType(kind),
         name,
+    )
+
+
+def bound_to_addresses(
+    acls: Sequence[Acl], principal: str, host: str, operation: AclOperation
+) -> list[str]:
+    """Return the addresses whose ACLs may decide otherwise, if the question named none."""
+    if host != ANY_HOST:
+        return []
+    return sorted(
+        {
+            acl.host
+            for acl in acls
+            if acl.host != ANY_HOST
+            and acl.principal in (principal, EVERYBODY)
+            and acl.operation in (operation, AclOperation.ALL)
+        }
     )

@@ -40,6 +40,7 @@ LOGGERS: Final = {
     "ottla.replication": "leaders, followers and their fetchers",
     "ottla.coordinator": "groups, transactions and the shards that host them",
     "ottla.metadata": "the metadata log and its image",
+    "ottla.metrics": "the pages for Prometheus",
     "ottla.quorum": "elections, and the log of the quorum on disk",
     "ottla.controller": "decisions on topics, partitions and configurations",
     "ottla.quotas": "who was throttled, for how long and by which quota",

@@ -147,3 +147,15 @@ def test_an_empty_bucket_tells_when_it_gives_again() -> None:
     assert bucket.throttle_ms(START_MS + 5) == 0
     assert not bucket.is_full(START_MS + 15)
     assert bucket.is_full(START_MS + 16)
+
+
+@given(st.floats(0.1, 10_000), st.floats(0.001, 1_000_000), st.floats(0, 1e9))
+def test_who_waits_as_long_as_he_was_told_need_not_wait_again(
+    limit: float, amount: float, started_s: float
+) -> None:
+    bucket = TokenBucket(limit, DEFAULTS, started_s)
+    bucket.take(11 * limit + amount, started_s)
+    told_s = bucket.throttle_ms(started_s) / 1000
+    if told_s > 0.01:
+        assert bucket.is_overdrawn(started_s + told_s - 0.01)
+    assert not bucket.is_overdrawn(started_s + told_s)

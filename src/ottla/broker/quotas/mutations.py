@@ -64,7 +64,7 @@ class Mutation:
         if budget is None:
             return
         now = self._quotas.now()
-        if self._is_strict and budget.bucket.tokens(now) < 0:
+        if self._is_strict and budget.bucket.is_overdrawn(now):
             self._is_exceeded = True
             raise KafkaError(
                 ErrorCode.THROTTLING_QUOTA_EXCEEDED, "The throttling quota has been exceeded."

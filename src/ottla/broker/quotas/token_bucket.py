@@ -2,7 +2,12 @@
 
 from __future__ import annotations
 
+from typing import Final
+
 from ottla.broker.quotas.settings import QuotaWindows
+
+ROUNDED_S: Final = 0.001
+"""Throttle times are told in whole milliseconds, rounded."""
 
 
 class TokenBucket:
@@ -32,6 +37,11 @@ class TokenBucket:
     def throttle_ms(self, now: float) -> int:
         """Return how long it takes until no token is missing."""
         return max(0, round(-self.tokens(now) / self.limit * 1000))
+
+    def is_overdrawn(self, now: float) -> bool:
+        """True if a client has to wait. One that has waited as long as it was told has not, though
+        the time it was told was rounded."""
+        return self.tokens(now) < -self.limit * ROUNDED_S
 
     def is_full(self, now: float) -> bool:
         return self.tokens(now) >= self._size

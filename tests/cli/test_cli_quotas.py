@@ -73,6 +73,8 @@ def test_the_options_of_kafka_configs_are_understood(quotas: Run, topic: str) ->
         (("set", "producer_byte_rate", "--user", "u"), "QUOTA=NUMBER"),
         (("set", "producer_byte_rate=0", "--user", "u"), "above 0"),
         (("set", "a=1", "--user", "u", "--user-defaults"), "exclude each other"),
+        (("set", "a=1", "a=2", "--user", "u"), "given twice"),
+        (("set", "a=1", "--user", "User:u"), "only the name, 'u'"),
     ],
 )
 def test_what_is_wrong_is_told_before_the_cluster_is_asked(

@@ -142,6 +142,11 @@ def test_only_users_with_rights_get_in(tmp_path: Path, nodes: str) -> None:
         (tmp_path / "password").write_text("ann's\n")
         password = ("--password-file", tmp_path / "password")
         assert call("users", "add", "ann", *password, *as_admin).code == 0
+        for words in (
+            ("users", "add", "User:ann", *password),
+            ("tokens", "create", "--max-lifetime", "0s"),
+        ):
+            assert call(*words, *as_admin).code == 2
         may = ("--allow-principal", "User:ann", "--operation", "Describe", "--topic", "t")
         assert call("acls", "add", *may, *as_admin).code == 0
 

@@ -121,6 +121,8 @@ def set_(
 
     entity = _named(_entity(user, user_defaults, client, client_defaults, ip, ip_defaults))
     values = dict(map(_parsed, quotas))
+    if len(values) < len(quotas):
+        raise typer.BadParameter("a quota is given twice")
     _alter(entity, values, bootstrap, timeout_ms, dry_run=dry_run)
     told = ", ".join(f"{key}={_number(value)}" for key, value in values.items())
     print_line(f"{'Would set' if dry_run else 'Set'} {told} of {_told(entity)}.")
@@ -206,10 +208,17 @@ def _entity(
     from ottla.client.admin.quotas import QuotaEntity
 
     return QuotaEntity(
-        user=_part("--user", user, user_defaults),
+        user=_part("--user", without_type(user, "--user"), user_defaults),
         client_id=_part("--client", client, client_defaults),
         ip=_part("--ip", ip, ip_defaults),
     )
+
+
+def without_type(name: str | None, where: str) -> str | None:
+    """Return a user's name; refuse a principal, which has a type before the name."""
+    if name is not None and name.startswith("User:"):
+        raise typer.BadParameter(f"{where}: only the name, {name.removeprefix('User:')!r}")
+    return name
 
 
 def _part(option: str, name: str | None, is_default: bool) -> Name:

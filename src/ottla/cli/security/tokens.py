@@ -137,6 +137,8 @@ def create(
     (for_whom,) = _principals([owner], "--owner") if owner else (None,)
     named = _principals(renewers or [], "--renewer")
     lifetime_ms = _period_ms(max_lifetime, "--max-lifetime")
+    if lifetime_ms == 0:
+        raise typer.BadParameter("--max-lifetime: 0 would be as long as the cluster allows")
     token = with_admin(
         bootstrap,
         lambda admin: admin.create_delegation_token(

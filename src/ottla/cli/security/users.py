@@ -204,11 +204,13 @@ def _set(
 ) -> None:
     """Set a password, after a check that the user has the mechanism already, or not yet."""
     from ottla.cli.output import print_line
+    from ottla.cli.security.quotas import without_type
     from ottla.cli.session import with_admin
     from ottla.client.admin.users import ScramUpsertion
     from ottla.protocol.errors import ErrorCode, KafkaError
 
     wanted = _mechanism(mechanism)
+    without_type(user, "USER")
     if not exists and not (user.isascii() and user.isprintable()):
         raise typer.BadParameter(
             f"{user!r}: names of users are printable ASCII, others cannot sign in by SCRAM"

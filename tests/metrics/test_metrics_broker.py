@@ -4,6 +4,8 @@ from __future__ import annotations
 
 import re
 import signal
+import socket
+import struct
 import subprocess
 import sys
 import time
@@ -102,6 +104,22 @@ def test_requests_are_counted_and_measured_by_api(ports: tuple[int, int], topic:
     # The consumer waited for records, which is not work of the broker.
     assert value(found, f"{of_requests}remotetimems_sum", request="JoinGroup") > 100
     assert value(found, f"{of_requests}totaltimems", request="Produce", quantile="0.99") < 10_000
+
+
+def test_a_question_for_a_version_that_is_not_served_is_counted_as_itself(
+    ports: tuple[int, int],
+) -> None:
+    with socket.create_connection(("127.0.0.1", ports[0]), WAIT_S) as client:
+        for api_key, version in ((3, 1), (18, 99)):
+            body = struct.pack(">hhih", api_key, version, 7, -1)
+            body += struct.pack(">i", -1) if api_key == 3 else b"\0"
+            client.sendall(struct.pack(">i", len(body)) + body)
+            (size,) = struct.unpack(">i", client.recv(4, socket.MSG_WAITALL))
+            client.recv(size, socket.MSG_WAITALL)
+    found = scrape(ports[1])
+    numbers = "kafka_network_requestmetrics_requests_total"
+    assert value(found, numbers, request="Metadata", version=1) == 1
+    assert value(found, numbers, request="ApiVersions", version=99) == 1
 
 
 def test_the_cluster_as_its_controller_sees_it(ports: tuple[int, int], topic: str) -> None:

@@ -8,6 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from ottla.broker.server.figures.latencies import WINDOW_S, Latencies, quantiles_ms
+from ottla.broker.server.figures.requests import OTHER_VERSIONS, VERSIONS_MAX, ApiFigures
 
 QUANTILES = (0.5, 0.75, 0.99, 0.999)
 
@@ -43,3 +44,12 @@ def test_quantiles_forget_what_is_older_than_two_windows() -> None:
     assert latencies.quantiles_ms([0.99], now_s + 9 * WINDOW_S)[0] < 2
     assert latencies.quantiles_ms([0.99], now_s + 9 * WINDOW_S + 1) == [0.0]
     assert latencies.count == 2
+
+
+def test_versions_that_are_made_up_take_no_memory() -> None:
+    figures = ApiFigures("ApiVersions")
+    for version in (*range(1000), 3):
+        figures.begun(version, 0.0)
+    assert len(figures.requests) == VERSIONS_MAX + 1
+    assert figures.requests[3] == 2
+    assert figures.requests[OTHER_VERSIONS] == 1000 - VERSIONS_MAX

@@ -190,9 +190,12 @@ class Dispatcher:
             lowest, highest = 0, -1
         if not lowest <= version <= highest:
             if key == ApiKey.API_VERSIONS:
-                return UnsupportedApiVersions()
+                return self._measured(UnsupportedApiVersions())
             raise NotServed(key, version)
         route = self.routes[key << 16 | version] = Route(served, version, self.kind)
+        return self._measured(route)
+
+    def _measured(self, route: Route) -> Route:
         if self.figures is not None:
             route.figures = self.figures.of(route.name)
         return route

@@ -14,6 +14,8 @@ from ottla.broker.server.figures.latencies import Latencies
 from ottla.protocol.errors import ErrorCode
 
 NO_ERROR: Final = int(ErrorCode.NONE)
+VERSIONS_MAX: Final = 64
+OTHER_VERSIONS: Final = -1
 FETCH: Final = "Fetch"
 OF_CONSUMERS: Final = "FetchConsumer"
 OF_FOLLOWERS: Final = "FetchFollower"
@@ -51,8 +53,15 @@ class ApiFigures:
         self.total = Latencies()
 
     def begun(self, version: int, waited_s: float) -> None:
-        self.requests[version] = self.requests.get(version, 0) + 1
+        number = self.requests.get(version)
+        if number is None:
+            # A client may ask for any version of ApiVersions: not all of 65,536 are remembered.
+            number, version = (0, version) if len(self.requests) < VERSIONS_MAX else self._others()
+        self.requests[version] = number + 1
         self.queue.record(waited_s)
+
+    def _others(self) -> tuple[int, int]:
+        return self.requests.get(OTHER_VERSIONS, 0), OTHER_VERSIONS
 
     def answered(self, response: Any) -> None:
         """Count a response by its error, if this API has one for the whole response."""

@@ -172,7 +172,7 @@ class Node:
 
     @property
     def waits_for(self) -> str | None:
-        """What has to happen before the node serves; None if it does."""
+        """Return why the node does not serve yet; None if it does."""
         if not self.has_metadata:
             return "the disks are being opened"
         if self.metadata.quorum.core.leader_id < 0:

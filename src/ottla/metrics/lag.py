@@ -64,7 +64,7 @@ class Ends(NamedTuple):
 
 
 class Position(NamedTuple):
-    """What a group has committed for a partition."""
+    """The committed offset of a group for a partition, and how far it is from both ends."""
 
     group: str
     place: Place

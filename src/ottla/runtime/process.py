@@ -1,4 +1,4 @@
-"""What this process uses, as the system tells."""
+"""Time, memory and files that this process uses, as the system tells."""
 
 from __future__ import annotations
 

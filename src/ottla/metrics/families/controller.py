@@ -1,4 +1,4 @@
-"""What a controller knows of the cluster, and what a broker knows of its metadata."""
+"""The state of the cluster, told by controllers, and the metadata that a node has."""
 
 from __future__ import annotations
 

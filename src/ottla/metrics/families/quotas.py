@@ -1,4 +1,4 @@
-"""What clients with quotas used, and how long they had to wait."""
+"""Rates and throttle times of clients that have quotas."""
 
 from __future__ import annotations
 

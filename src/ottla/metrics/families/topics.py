@@ -1,4 +1,4 @@
-"""What clients sent and got, by topic and together."""
+"""Records and bytes that clients sent and got, by topic and together."""
 
 from __future__ import annotations
 
